@@ -50,11 +50,13 @@ def numpy_adam(z, loss, epochs, rate):
     return np.array(path)
 
 
+START, CLEAN = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
+
+
 def test_path_of_adam_agrees_with_plain_numpy():
-    data = EXPERIMENTS["exponential"].clean
     fit = dd.fit(
-        EXPERIMENTS["exponential"].start,
-        data,
+        START,
+        CLEAN,
         loss=dd.Integral(dd.L2(), nodes="solver"),
         optimizer=dd.Adam(dd.Cosine(0.03)),
         solver=dd.RK2(),
@@ -62,7 +64,7 @@ def test_path_of_adam_agrees_with_plain_numpy():
         epochs=500,
         **QUIET,
     )
-    spline = CubicSpline(data.t, data.x[:, 0])
+    spline = CubicSpline(CLEAN.t, CLEAN.x[:, 0])
     expected = numpy_adam(
         fit.first, lambda z: numpy_loss(z, spline, 10.0, 10), 500, 0.03
     )
@@ -78,72 +80,61 @@ def test_every_optimiser_lowers_every_loss(model, make):
     # The gradients differ by ten orders of magnitude; plain descent follows their size.
     rates = {"exponential": 1e-5, "hiv": 1e-11}
     optimizer = make(rates.get(model, 1e-4)) if make is dd.SGD else make()
-    constants = "k m delta c T_0 n_p N".split() if model == "hiv" else []
+    experiment = EXPERIMENTS[model]
+    steps: Options = {
+        "solver": dd.RK2(),
+        "steps_per_delay": experiment.steps_per_delay,
+    }
     fit = dd.fit(
-        EXPERIMENTS[model].start,
-        EXPERIMENTS[model].clean,
-        parameters={f"rhs.{name}": dd.Fixed() for name in constants},
+        experiment.start,
+        experiment.clean,
+        parameters={f"rhs.{name}": dd.Fixed() for name in experiment.fixed},
         optimizer=optimizer,
-        solver=dd.RK2(),
-        steps_per_delay=EXPERIMENTS[model].steps_per_delay,
         epochs=40,
+        **steps,
         **QUIET,
     )
     assert fit.status.ok
     assert fit.loss < 0.9 * fit.losses[0]
-    loss, _ = dd.value_and_grad(
-        fit.problem,
-        fit.data,
-        solver=dd.RK2(),
-        steps_per_delay=EXPERIMENTS[model].steps_per_delay,
-    )
+    loss, _ = dd.value_and_grad(fit.problem, fit.data, **steps)
     np.testing.assert_allclose(loss, fit.loss, rtol=1e-9)
 
 
 def test_lbfgs_finds_noise_free_parameters():
     truth = EXPERIMENTS["exponential"].true
     data = dd.Data(t := np.linspace(0, 10, 101), dd.solve(truth, 10.0)(t))
-    start = EXPERIMENTS["exponential"].start
-    fit = dd.fit(start, data, optimizer=dd.LBFGS(), epochs=200, **QUIET)
+    fit = dd.fit(START, data, optimizer=dd.LBFGS(), epochs=200, **QUIET)
     np.testing.assert_allclose(fit.best, [-2, -2, 1.5, 4, 1], rtol=1e-3)
 
 
-class TestParameters:
-    data = EXPERIMENTS["exponential"].clean
-    start = EXPERIMENTS["exponential"].start
+def test_fixed_tied_and_bounded_parameters():
+    parameters = {
+        "theta_0": dd.Fixed(-2.0),
+        "history.a": dd.Tied("b"),
+        "tau": dd.Parameter(start=1.4, lower=1.2, upper=1.5),
+    }
+    fit = as_descent(dd.fit(START, CLEAN, parameters=parameters, epochs=200, **QUIET))
+    assert fit.names == ("theta_1", "b", "tau")
+    assert float(fit.problem.rhs.theta_0) == -2.0
+    assert float(fit.problem.history.a[0]) == fit.values["b"]
+    assert np.all((path_of(fit)[:, 2] > 1.2) & (path_of(fit)[:, 2] < 1.5))
+    assert fit.first[2] == pytest.approx(1.4)
 
-    def test_fixed_tied_and_bounded(self):
-        fit = dd.fit(
-            self.start,
-            self.data,
-            parameters={
-                "theta_0": dd.Fixed(-2.0),
-                "history.a": dd.Tied("b"),
-                "tau": dd.Parameter(start=1.4, lower=1.2, upper=1.5),
-            },
-            epochs=200,
-            **QUIET,
-        )
-        fit = as_descent(fit)
-        assert fit.names == ("theta_1", "b", "tau")
-        assert float(fit.problem.rhs.theta_0) == -2.0
-        assert float(fit.problem.history.a[0]) == fit.values["b"]
-        assert np.all((path_of(fit)[:, 2] > 1.2) & (path_of(fit)[:, 2] < 1.5))
-        assert fit.first[2] == pytest.approx(1.4)
 
-    def test_random_start_by_seed(self):
-        box = {"theta_1": dd.Parameter("random", lower=-3, upper=-1)}
-        starts = [
-            dd.fit(self.start, self.data, parameters=box, seed=s, epochs=1, **QUIET)
-            for s in (1, 1, 2)
-        ]
-        values = [as_descent(fit).first[1] for fit in starts]
-        assert values[0] == values[1] != values[2]
+def test_random_start_by_seed():
+    box = {"theta_1": dd.Parameter("random", lower=-3, upper=-1)}
+    starts = [
+        dd.fit(START, CLEAN, parameters=box, seed=s, epochs=1, **QUIET)
+        for s in (1, 1, 2)
+    ]
+    values = [as_descent(fit).first[1] for fit in starts]
+    assert values[0] == values[1] != values[2]
 
-    def test_nothing_to_learn(self):
-        names = dd.parameter_values(self.start)
-        with pytest.raises(ValueError, match="nothing to learn"):
-            dd.fit(self.start, self.data, parameters={n: dd.Fixed() for n in names})
+
+def test_nothing_to_learn():
+    names = dd.parameter_values(START)
+    with pytest.raises(ValueError, match="nothing to learn"):
+        dd.fit(START, CLEAN, parameters={n: dd.Fixed() for n in names})
 
 
 def ramp(x, y, tau, t):
@@ -168,20 +159,14 @@ def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
 
 def test_no_finite_loss_at_the_start():
     start = dd.Problem(dd.models.Exponential(900.0, 900.0), dd.Constant(1.0), 1.0)
-    fit = dd.fit(start, EXPERIMENTS["exponential"].clean, epochs=9, **QUIET)
+    fit = dd.fit(start, CLEAN, epochs=9, **QUIET)
     assert fit.status is dd.Status.no_start
     assert "Epoch 0" in fit.message and "theta_0 = 900" in fit.message
     assert fit.to_dict()["loss"] is None
 
 
 def test_an_exploding_step_is_halved_until_it_works():
-    fit = dd.fit(
-        EXPERIMENTS["exponential"].start,
-        EXPERIMENTS["exponential"].clean,
-        optimizer=dd.SGD(1.0),
-        epochs=300,
-        **QUIET,
-    )
+    fit = dd.fit(START, CLEAN, optimizer=dd.SGD(1.0), epochs=300, **QUIET)
     assert np.isinf(fit.losses).any()
     assert fit.loss < fit.losses[0]
     assert np.isfinite(fit.best).all() and fit.values["tau"] > 0
@@ -223,22 +208,17 @@ def test_interrupt_keeps_the_best():
 
 
 def test_threshold_and_epochs():
-    start, data = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
-    fit = as_descent(dd.fit(start, data, threshold=100.0, **QUIET))
+    fit = as_descent(dd.fit(START, CLEAN, threshold=100.0, **QUIET))
     assert fit.status is dd.Status.threshold
     assert fit.losses[-1] < 100 <= fit.losses[-2]
-    none = as_descent(dd.fit(start, data, epochs=0, **QUIET))
+    none = as_descent(dd.fit(START, CLEAN, epochs=0, **QUIET))
     assert len(none.losses) == 1 and np.array_equal(none.best, none.first)
 
 
 def test_result_prints_and_saves(tmp_path):
-    fit = dd.fit(
-        EXPERIMENTS["hiv"].start,
-        EXPERIMENTS["hiv"].clean,
-        parameters={f"rhs.{n}": dd.Fixed() for n in "k m delta c T_0 n_p N".split()},
-        epochs=20,
-        **QUIET,
-    )
+    hiv = EXPERIMENTS["hiv"]
+    known = {f"rhs.{name}": dd.Fixed() for name in hiv.fixed}
+    fit = dd.fit(hiv.start, hiv.clean, parameters=known, epochs=20, **QUIET)
     text = str(fit)
     assert "omega[1]" in text and "Ran all its epochs" in text
     assert json.loads(json.dumps(fit.to_dict()))["parameters"]["tau"] > 0
@@ -260,10 +240,9 @@ def test_result_prints_and_saves(tmp_path):
     ],
 )
 def test_bad_input(change, message):
-    start, data = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
+    options: Options = {"optimizer": dd.Adam(), **QUIET, **change}
     with pytest.raises((ValueError, TypeError), match=message):
-        options: Options = {"optimizer": dd.Adam(), **QUIET, **change}
-        dd.fit(start, data, **options)
+        dd.fit(START, CLEAN, **options)
 
 
 def test_a_misspelt_option_is_named():

@@ -17,11 +17,12 @@ from support.options import QUIET, Options
 from support.repeats import mostly_slow
 from support.results import as_descent
 
+START = EXPERIMENTS["exponential"].start
 
-def noisy(model, count, level=0.1, seed=0):
-    data = EXPERIMENTS[model].clean
-    random = np.random.default_rng(seed)
-    sd = level * data.x.std(axis=0, ddof=1)
+
+def noisy(model, count):
+    data, random = EXPERIMENTS[model].clean, np.random.default_rng(0)
+    sd = 0.1 * data.x.std(axis=0, ddof=1)
     return [
         dd.Data(data.t, data.x + sd * random.normal(size=data.x.shape))
         for _ in range(count)
@@ -86,19 +87,17 @@ def test_different_times_starts_and_routes(rows, route, loss):
 
 def test_a_fit_that_explodes_does_not_disturb_the_others():
     sets = noisy("exponential", 6)
-    start = EXPERIMENTS["exponential"].start
     starts = [{}] * 5 + [{"theta_0": 900.0}]
-    batch = dd.fit_many(start, sets, starts=starts, epochs=50, **QUIET)
+    batch = dd.fit_many(START, sets, starts=starts, epochs=50, **QUIET)
     assert batch.statuses[5] is dd.Status.no_start
     assert all(status is dd.Status.finished for status in batch.statuses[:5])
-    calm = dd.fit_many(start, sets[:5], epochs=50, **QUIET)
+    calm = dd.fit_many(START, sets[:5], epochs=50, **QUIET)
     np.testing.assert_allclose(batch.best[:5], calm.best, rtol=1e-8)
 
 
 def test_fits_end_at_their_own_epoch():
     sets = noisy("exponential", 40)
-    start = EXPERIMENTS["exponential"].start
-    batch = dd.fit_many(start, sets, threshold=60.0, epochs=400, **QUIET)
+    batch = dd.fit_many(START, sets, threshold=60.0, epochs=400, **QUIET)
     assert set(batch.statuses) == {dd.Status.threshold}
     assert len(set(batch.epochs.tolist())) > 1
     for fit in batch:
@@ -125,24 +124,20 @@ def test_random_starts_and_lbfgs():
 
 
 def test_bad_input():
-    start, sets = EXPERIMENTS["exponential"].start, noisy("exponential", 3)
+    sets, truth = noisy("exponential", 3), EXPERIMENTS["exponential"].true
     with pytest.raises(ValueError, match="Give one or 3"):
-        dd.fit_many([start] * 2, sets)
+        dd.fit_many([START] * 2, sets)
     with pytest.raises(IndexError, match="3 fits"):
-        dd.fit_many(start, sets, epochs=1, **QUIET)[3]
+        dd.fit_many(START, sets, epochs=1, **QUIET)[3]
+    known: Options = {"parameters": {"tau": dd.Fixed()}, "optimizer": dd.Adam()}
     with pytest.raises(ValueError, match="fixed"):
-        dd.fit_many(
-            [start, EXPERIMENTS["exponential"].true],
-            sets[0],
-            parameters={"tau": dd.Fixed()},
-            optimizer=dd.Adam(),
-        )
+        dd.fit_many([START, truth], sets[0], **known)
 
 
 def temporary_bytes(fits, capacity, rows=50):
     """What one stretch of epochs needs beside its arguments and results."""
-    start, sets = EXPERIMENTS["exponential"].start, noisy("exponential", fits)
-    names, problem, z = free_parameters(start)
+    sets = noisy("exponential", fits)
+    names, problem, z = free_parameters(START)
     learned, fixed = names.split(problem)
     descent = Descent(
         names,

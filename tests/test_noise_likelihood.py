@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._fitting.least_squares import with_noise_of
+from ddefind._fitting.read_tasks import with_noise_of
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
 from support.repeats import mostly_slow
 

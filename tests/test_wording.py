@@ -1,6 +1,6 @@
 """Remedies in the words of Python and of the command line."""
 
-import inspect
+import contextlib
 import re
 from typing import Any
 
@@ -14,34 +14,21 @@ from ddefind._util import wording
 from support.command import run
 from support.options import QUIET
 
-# A value for each argument of the functions that make wordings.
-ARGUMENTS = {
-    "count": 200,
-    "side": "upper",
-    "kind": "affine",
-    "name": "Radau",
-    "names": ("x",),
-    "rtol": "1e-9",
-    "value": "5",
-    "word": "lognormal",
-    "text": "u",
-    "asked": "`huber`",
-    "instead": "`student`",
-    "place": "doses.csv",
-    "state": "x",
-}
-
 
 def all_wordings():
     """Every wording of the vocabulary, by its name."""
     for name, value in vars(wording).items():
         if isinstance(value, wording.Wording):
             yield name, value
-        elif inspect.isfunction(value) and value.__module__ == wording.__name__:
-            arguments = inspect.signature(value).parameters
-            made = value(*[ARGUMENTS[a] for a in arguments]) if arguments else None
-            if isinstance(made, wording.Wording):
-                yield name, made
+        elif callable(value) and not isinstance(value, type):
+            with contextlib.suppress(TypeError):  # of those that make no wording
+                made = value("Radau", "1e-9")
+                if isinstance(made, wording.Wording):
+                    yield name, made
+    yield "inputs", wording.inputs("u")
+    yield "solver", wording.solver("Radau")
+    yield "solver_name", wording.solver_name("Radau")
+    yield "standard_deviations", wording.standard_deviations(("x",))
 
 
 WORDINGS = dict(all_wordings())

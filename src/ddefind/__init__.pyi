@@ -20,6 +20,7 @@ from ._equation.parser import EquationError as EquationError
 from ._fitting.continue_from import continue_from as continue_from
 from ._fitting.fit import fit as fit, fit_many as fit_many
 from ._fitting.least_squares import LeastSquares as LeastSquares
+from ._fitting.method import AbstractMethod as AbstractMethod
 from ._fitting.multiple_shooting import MultipleShooting as MultipleShooting
 from ._fitting.optimizers import (
     LBFGS as LBFGS,
@@ -30,7 +31,6 @@ from ._fitting.optimizers import (
     RMSProp as RMSProp,
 )
 from ._fitting.read_study import read_study as read_study
-from ._fitting.request import AbstractMethod as AbstractMethod
 from ._fitting.study import Experiment as Experiment
 from ._inference.learned_function import LearnedFunction as LearnedFunction
 from ._loss.adjoint import Adjoint as Adjoint, Published as Published

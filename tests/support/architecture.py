@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ddefind"
 _IMPORTS = "May import: "
+# The folders that use the package as a user does, by `import ddefind`.
+_USERS = (("_cli",), ("_discovery",), ("paper",))
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ def imported_modules(path: Path) -> set[str]:
     for node in _statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             whole = any(alias.name.split(".")[0] == "ddefind" for alias in node.names)
-            # The command line and discovery use the package as a user does.
-            assert not whole or package in (("_cli",), ("_discovery",)), path
+            assert not whole or package in _USERS, path
         if not isinstance(node, ast.ImportFrom):
             continue
         if not node.level:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ddefind as dd
-from ddefind._fitting.least_squares import with_noise_of
+from ddefind._fitting.read_tasks import with_noise_of
 from ddefind._fitting.study import labels_of, make_study
 from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_study_setup

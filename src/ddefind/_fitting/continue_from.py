@@ -1,4 +1,4 @@
-"""`continue_from`: what a fitted equation says of a record that it has not seen."""
+"""`continue_from`: predict a new record by the equation of a fit."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack, overload
@@ -32,9 +32,9 @@ def continue_from(
     """Predict a new record from its beginning: the history is fitted to it, and all
     that was learned before, such as rates, delays and networks, is held.
 
-    Each record of a system has a history of its own, so that an equation that was
-    learned from some records says nothing of another one until that is known. The
-    result is a fit of the new record, and its `predict` goes on from there.
+    Each record of a system has a history of its own, which must be known before an
+    equation that was learned from other records can predict it. The result is a fit of
+    the new record, and its `predict` goes on from there.
 
     **Arguments**
 

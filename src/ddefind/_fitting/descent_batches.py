@@ -1,18 +1,14 @@
-"""The compiled descent of many fits, run in blocks on all cores, or on a GPU.
+"""The compiled descent of many fits, run in blocks on all cores, or on a GPU with a
+thread for each fit.
 
-The time grids of many descents.
+First come the time grids of many fits. `AlignedGrids` serve problems with one constant
+delay: many fits run side by side, and one grid with enough room serves them all.
+`Meshes` serve all other problems: each fit has a mesh of its own, whose steps are
+chosen at its start and held, and runs alone. `AdaptiveRooms` serve adaptive solvers:
+there is no grid, but room for the steps.
 
-`AlignedGrids` serve problems with one constant delay: many fits run side by side, and
-one grid with enough room serves them all. `Meshes` serve all other problems: each fit
-has a mesh of its own, whose steps are chosen at its start and held, and runs alone.
-`AdaptiveRooms` serve adaptive solvers: there is no grid, but room for the steps.
-
-What a loss needs of many data sets, side by side.
-
-Data sets with the same times are prepared together: as one data set whose quantities
-are those of all of them.
-
-Gradient descent of many fits on a GPU, a thread for each."""
+Then comes what a loss needs of many data sets, side by side. Those with the same times
+are prepared together, as one data set with all their quantities."""
 
 import abc
 import time
@@ -72,7 +68,7 @@ class AbstractGrids(abc.ABC):
 
     @abc.abstractmethod
     def grid(self, block: np.ndarray) -> Grid | Mesh | AdaptiveRoom:
-        """The grid on which the fits of a block run."""
+        """Return the grid on which the fits of a block run."""
 
 
 @final
@@ -112,16 +108,18 @@ class Meshes(AbstractGrids):
         n: int,
     ):
         self.movers = np.stack([mover_values(each) for each in problems], axis=1)
-        self.meshes = [
-            _mesh(each, float(end), solver, n) for each, end in zip(problems, T)
+        meshes: list[Any] = [
+            time_grid(each, float(end), solver, n, shrink=_ROOM)
+            for each, end in zip(problems, T)
         ]
+        self.meshes: list[Mesh] = meshes
         self.delays = self.meshes[0].points.delays
         self._use_one_capacity(max(mesh.capacity for mesh in self.meshes))
 
     def _use_one_capacity(self, capacity: int) -> None:
         """Give all meshes the same room, so that one program serves them."""
         self.capacity = capacity
-        self.meshes = [_with_capacity(mesh, capacity) for mesh in self.meshes]
+        self.meshes = [replace(mesh, capacity=capacity) for mesh in self.meshes]
 
     def reserve(self, active: np.ndarray, overflow: bool) -> None:
         """Give a fit whose rows have no room left a new mesh, and all more room. Where
@@ -130,8 +128,9 @@ class Meshes(AbstractGrids):
             shortest = np.min(self.movers[: self.delays, fit])
             if self.meshes[fit].longest_step(self.movers[:, fit]) > 0.5 * shortest:
                 self.meshes[fit] = replace(self.meshes[fit], overlaps=True)
-            while self._is_full(fit):
-                mesh, movers = self.meshes[fit], self.movers[:, fit]
+            movers = self.movers[:, fit]
+            while self.meshes[fit].rows_in(movers) >= self.capacity:
+                mesh = self.meshes[fit]
                 self.meshes[fit] = make_mesh(
                     mesh.points,
                     movers,
@@ -142,9 +141,6 @@ class Meshes(AbstractGrids):
                     np.asarray(mesh.constants),
                 )
                 self._use_one_capacity(2 * self.capacity)
-
-    def _is_full(self, fit: int) -> bool:
-        return bool(self.meshes[fit].rows_in(self.movers[:, fit]) >= self.capacity)
 
     def grid(self, block: np.ndarray) -> Mesh:
         return self.meshes[int(block[0])]
@@ -166,22 +162,12 @@ class AdaptiveRooms(AbstractGrids):
         self.room = AdaptiveRoom()
 
     def reserve(self, active: np.ndarray, overflow: bool) -> None:
-        """The number of steps is known only after they were made."""
+        """Grow after an overflow: the number of steps is not known in advance."""
         if overflow:
             self.room = AdaptiveRoom(GROWTH * self.room.capacity)
 
     def grid(self, block: np.ndarray) -> AdaptiveRoom:
         return self.room
-
-
-def _mesh(problem: Problem, T: float, solver: AbstractSolver, n: int) -> Mesh:
-    mesh = time_grid(problem, T, solver, n, shrink=_ROOM)
-    assert isinstance(mesh, Mesh)
-    return mesh
-
-
-def _with_capacity(mesh: Mesh, capacity: int) -> Mesh:
-    return replace(mesh, capacity=capacity)
 
 
 def make_grids(
@@ -190,7 +176,7 @@ def make_grids(
     solver: AbstractSolver | AbstractAdaptive,
     n: int,
 ) -> AbstractGrids:
-    """The grids of fits that start from these problems."""
+    """Return the grids of fits that start from these problems."""
     if isinstance(solver, AbstractAdaptive):
         return AdaptiveRooms(problems)
     first = problems[0]
@@ -202,8 +188,8 @@ def make_grids(
 
 
 def stacked_targets(loss: AbstractLoss, stack: DataStack, fits: int) -> Target:
-    """The targets of the fits to these data sets, or to a single one, with a last axis
-    over the fits."""
+    """Return the targets of the fits to these data sets, or to a single one, with a
+    last axis over the fits."""
     groups = _equal_times(stack)
     parts = [(_prepared(loss, stack, group), len(group)) for group in groups]
     targets = [target for target, _ in parts]
@@ -227,7 +213,7 @@ def stacked_targets(loss: AbstractLoss, stack: DataStack, fits: int) -> Target:
 
 
 def _equal_times(stack: DataStack) -> list[np.ndarray]:
-    """The numbers of the sets, in groups that have the same times."""
+    """Return the numbers of the sets, in groups that have the same times."""
     is_shared = stack.t.strides[0] == 0 or np.all(stack.t == stack.t[:1])
     if is_shared and np.all(stack.lengths == stack.lengths[0]):
         return [np.arange(len(stack))]
@@ -238,7 +224,7 @@ def _equal_times(stack: DataStack) -> list[np.ndarray]:
 
 
 def _prepared(loss: AbstractLoss, stack: DataStack, group: np.ndarray) -> Target:
-    """The target of all sets of a group as one data set, set after set."""
+    """Prepare the target of all sets of a group as one data set, set after set."""
     kept = slice(stack.lengths[group[0]])
 
     def wide(array: np.ndarray) -> np.ndarray:
@@ -250,7 +236,7 @@ def _prepared(loss: AbstractLoss, stack: DataStack, group: np.ndarray) -> Target
 
 
 def _in_lanes(target: Target, count: int, k: int) -> Target:
-    """The target with a last axis over `count` data sets of k quantities each."""
+    """Give the target a last axis over `count` data sets of k quantities each."""
 
     def of_values(array: Any) -> np.ndarray:
         array = np.asarray(array)
@@ -284,25 +270,22 @@ def advance_on_gpu(
     grid: Grid,
     rows: int,
 ) -> Any:
-    """What `epochs.run` returns for the `fits`, as columns: `state`, `targets` and `T`
-    have a column for each fit of the batch."""
-    own = _rows(jax.tree.map(lambda array: array[..., fits], state))
-    shared = descent, grid, rows, np.asarray(stop)
-    return _columns(run_fits(_run, shared, _rows((targets, T)), own, fits, Place.gpu))
+    """Return what `epochs.run` returns for the `fits`, as columns: `state`, `targets`
+    and `T` have a column for each fit of the batch."""
+
+    def in_rows(tree: Any) -> Any:
+        return jax.tree.map(lambda array: np.moveaxis(np.asarray(array), -1, 0), tree)
+
+    states = in_rows(jax.tree.map(lambda array: array[..., fits], state))
+    shared, sets = (descent, grid, rows, np.asarray(stop)), in_rows((targets, T))
+    done = run_fits(_run_fit, shared, sets, states, fits, Place.gpu)
+    return jax.tree.map(lambda array: np.moveaxis(array, 0, -1), done)
 
 
-def _run(shared: tuple[Descent, Grid, int, Any], of_set: tuple[Target, Any], own):
-    """The epochs of one fit."""
+def _run_fit(shared: tuple[Descent, Grid, int, Any], of_set: tuple[Target, Any], state):
+    """Run the epochs of one fit."""
     (descent, grid, rows, stop), (target, T) = shared, of_set
-    return run(descent, own, target, T, stop, grid, rows, False)
-
-
-def _rows(tree: Any) -> Any:
-    return jax.tree.map(lambda array: np.moveaxis(np.asarray(array), -1, 0), tree)
-
-
-def _columns(tree: Any) -> Any:
-    return jax.tree.map(lambda array: np.moveaxis(array, 0, -1), tree)
+    return run(descent, state, target, T, stop, grid, rows, False)
 
 
 # The parameters of every epoch are kept for fits of at most this many parameters.
@@ -313,8 +296,8 @@ _BLOCK = 64
 # The most epochs of one call of the program, and the seconds that a call should take,
 # so that the progress bar moves and Ctrl-C is noticed.
 _MOST_EPOCHS, _CALL_SECONDS = 1000, 0.3
-# The epochs of the first call. On a GPU, where each call moves all data, it has more:
-# so many epochs times fits, and later ones have at most so many.
+# The epochs of the first call, and the most of them on a GPU. There each call moves all
+# data, so that the epochs times fits of the first call and of all others have limits.
 _FIRST, _MOST_FIRST, _FIRST_ON_GPU, _MOST_ON_GPU = 10, 250, 25 * 10**6, 10**8
 
 
@@ -390,7 +373,7 @@ class DescentBatch:
             pass  # Fits that still run get the status `interrupted`.
 
     def _stop(self, active: np.ndarray, epochs_in_a_call: int) -> int:
-        """The epoch at which the next call stops: the end if it is near."""
+        """Return the epoch at which the next call stops: the end if it is near."""
         stop = int(self.state.epoch[active].min()) + epochs_in_a_call
         end = self.descent.epochs + 1
         return end if end - stop < epochs_in_a_call // 4 else stop
@@ -404,7 +387,8 @@ class DescentBatch:
         return True
 
     def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
-        """The fits that run, in blocks: neighbours in tau take about as many steps."""
+        """Divide the active fits into blocks of similar delays, which take about as
+        many steps."""
         if len(active) > self.size or self.on_gpu:
             delays = self.grids.longest[active]
             active = active[np.argsort(delays, kind="stable")]
@@ -439,7 +423,7 @@ class DescentBatch:
         return *(jax.tree.map(lambda a: _column(a, self.size), result[:-1])), result[-1]
 
     def _inputs(self, fill: np.ndarray):
-        """The data of a block on the device, where they stay if the block does."""
+        """Return the data of a block on the device, where they stay with the block."""
         block = fill.tobytes()
         if block not in self.inputs:
             inputs = jax.tree.map(lambda a: a[..., fill], (self.targets, self.T))
@@ -460,8 +444,8 @@ class DescentBatch:
         self.logs.append((block, jax.tree.map(lambda a: a[:rows].copy(), log)))
 
     def log(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """The losses of one fit, a row for each epoch, and its unconstrained vectors if
-        they were kept."""
+        """Return the losses of one fit, a row for each epoch, and its unconstrained
+        vectors if they were kept."""
         lanes = [
             (log, int(lane))
             for block, log in self.logs
@@ -477,15 +461,14 @@ class DescentBatch:
 
 
 def _column(array, size: int) -> np.ndarray:
-    """A program's result on the host, with a last axis over fits."""
+    """Return a program's result on the host, with a last axis over fits."""
     array = np.asarray(array)
     return array[..., None] if size == 1 else array
 
 
 def _block_size(in_lanes: bool, fits: int) -> tuple[int, int, int]:
-    """The number of fits in a block, the number of blocks that run at a time, and the
-    largest number of epochs times fits in one call, which limits the memory of the
-    log."""
+    """Return the number of fits in a block, the number of blocks that run at a time,
+    and the most epochs times fits in one call, which limits the memory of the log."""
     if jax.default_backend() != "cpu":
         return (fits if in_lanes else 1), 1, 10**7
     workers = cores()

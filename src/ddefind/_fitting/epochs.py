@@ -8,10 +8,8 @@ A point whose loss or gradient is not finite, or whose delay is not positive, is
 accepted. The fit then goes back to the last accepted point and halves its step, until a
 point is accepted or the step is too small to change anything.
 
-What moves the nodes of a descent, and whether a point can be solved at all.
-
-The *movers* are the delay on an aligned grid, the delays and switches on a mesh, and
-the typical delays with adaptive steps, which need no more than to be shown."""
+The *movers* of the nodes are the delay on an aligned grid, and the delays and switches
+on a mesh. With adaptive steps they are the typical delays, which are only shown."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -40,34 +38,23 @@ if TYPE_CHECKING:
 
 
 # A fit that needs more rows than this steps back instead.
-MAX_ROWS = 1 << 17
+_MAX_ROWS = 1 << 17
 
 
-def movers_at(system: System, params: Problem) -> jax.Array:
-    """The movers of the problem with these parameters."""
-    if isinstance(system.grid, Mesh):
-        return movers_of(eqx.combine(params, system.fixed))
-    if isinstance(system.grid, AdaptiveRoom):
-        problem = eqx.combine(params, system.fixed)
-        return typical_delays(problem.tau, problem.start)
-    return params.tau
-
-
-def is_feasible(system: System, movers: jax.Array) -> jax.Array:
-    """Which delays are positive and, on an aligned grid, need few enough rows. A delay
-    that varies may begin with zero."""
+def _is_feasible(system: System, movers: jax.Array) -> jax.Array:
+    """Whether the delays are positive and, on an aligned grid, need few enough rows. A
+    delay that varies may begin with zero."""
     if isinstance(system.grid, Mesh):
         delays = system.grid.delays(movers)
         return jnp.all(delays > 0) & jnp.all(jnp.isfinite(movers))
     if isinstance(system.grid, AdaptiveRoom):
         return jnp.all(movers >= 0) & jnp.all(jnp.isfinite(movers))
-    shortest = system.T * system.grid.n / (MAX_ROWS // 2)
+    shortest = system.T * system.grid.n / (_MAX_ROWS // 2)
     return (movers > shortest) & jnp.isfinite(movers)
 
 
-def rows_needed(system: System, movers: jax.Array) -> Any:
-    """The number of rows that are needed, as far as it is known in advance: with
-    adaptive steps it is not."""
+def _rows_needed(system: System, movers: jax.Array) -> Any:
+    """Count the rows that are needed; with adaptive steps this is not known before."""
     if isinstance(system.grid, Mesh):
         return system.grid.rows_needed(movers)
     if isinstance(system.grid, AdaptiveRoom):
@@ -75,12 +62,12 @@ def rows_needed(system: System, movers: jax.Array) -> Any:
     return system.grid.last(system.T, movers)
 
 
-def lacked_rows(system: System, buffers: Any) -> jax.Array:
-    """Whether an evaluation that left these buffers had too few rows, and could have
-    more. Only with adaptive steps this is not known in advance."""
+def _lacked_rows(system: System, buffers: Any) -> jax.Array:
+    """Whether an evaluation with adaptive steps, which left these buffers, had too few
+    rows and could have more."""
     if not isinstance(system.grid, AdaptiveRoom):
         return jnp.asarray(False)
-    return ~buffers & (GROWTH * system.grid.capacity <= MAX_ROWS)
+    return ~buffers & (GROWTH * system.grid.capacity <= _MAX_ROWS)
 
 
 # A loss larger than the best one by more than this factor counts as non-finite.
@@ -90,11 +77,10 @@ RUNNING, FINISHED, REACHED, SETTLED, FAILED, NO_START = range(6)  # State.status
 
 
 class State(NamedTuple):
-    """The state of a fit. `z` is the unconstrained vector to evaluate next, and `good`
-    the last accepted one."""
+    """The state of a fit."""
 
-    z: Any
-    good: Any
+    z: Any  # the unconstrained vector to evaluate next
+    good: Any  # the last accepted one
     step: Any  # the optimiser's step from `good`
     share: Any  # the share of `step` that is taken, halved while points are refused
     best: Any
@@ -131,14 +117,14 @@ class Descent(eqx.Module):
         return self.optimizer.transformation(self.epochs)
 
     def params(self, z):
-        """What is learned, at an unconstrained vector, as the solver sees it."""
+        """Return the learned parameters of an unconstrained vector."""
         return without_doses(self.free.join(z, self.learned))
 
 
 @eqx.filter_jit
 def begin(descent: Descent, z) -> State:
-    """The state before the first epoch, from one unconstrained vector or from a column
-    for each fit."""
+    """Return the state before the first epoch, from one unconstrained vector or from a
+    column for each fit."""
     lanes = z.shape[1:]
     init = descent.transformation.init
     init = jax.vmap(init, in_axes=-1, out_axes=-1) if lanes else init
@@ -166,20 +152,8 @@ def run(
     fixed = without_doses(descent.fixed)
     system = System(fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
-    carry = _run(descent, system, state, buffers, target, stop, rows, keep_path)
-    state, _, log, row, overflow = carry
-    movers = _movers(descent, system, state.z)
-    usable = is_feasible(system, movers)
-    movers = jnp.where(usable, movers, _movers(descent, system, state.good))
-    return state, log, movers, row, overflow
-
-
-def _run(
-    descent: Descent, system: System, state, buffers, target, stop, rows, keep_path
-):
-    shape = jnp.shape(state.best_loss)
     log = EpochLog(
-        jnp.full((rows, *shape), jnp.nan),
+        jnp.full((rows, *jnp.shape(state.best_loss)), jnp.nan),
         jnp.zeros((rows, *state.z.shape)) if keep_path else None,
     )
 
@@ -200,31 +174,37 @@ def _run(
         return after, buffers, EpochLog(loss, z), row, overflow
 
     carry = (state, buffers, log, jnp.asarray(0), jnp.asarray(False))
-    return lax.while_loop(going, epoch, carry)
+    state, _, log, row, overflow = lax.while_loop(going, epoch, carry)
+    movers = _movers(descent, system, state.z)
+    usable = _is_feasible(system, movers)
+    movers = jnp.where(usable, movers, _movers(descent, system, state.good))
+    return state, log, movers, row, overflow
 
 
 def _movers(descent: Descent, system: System, z):
-    """The movers at an unconstrained vector."""
-    return movers_at(system, descent.params(z))
-
-
-def _rows_needed(descent: Descent, system: System, state: State):
-    movers = _movers(descent, system, state.z)
-    fits = is_feasible(system, movers) & (state.status == RUNNING)
-    return jnp.where(fits, rows_needed(system, jnp.where(fits, movers, 1.0)), 0)
+    """Return the movers at an unconstrained vector."""
+    params = descent.params(z)
+    if isinstance(system.grid, Mesh):
+        return movers_of(eqx.combine(params, system.fixed))
+    if isinstance(system.grid, AdaptiveRoom):
+        problem = eqx.combine(params, system.fixed)
+        return typical_delays(problem.tau, problem.start)
+    return params.tau
 
 
 def _epoch(descent: Descent, system: System, state: State, buffers, target):
-    """One evaluation and one step of all fits that run. Nothing changes if a solution
-    needs more rows than there are, which is the last result."""
-    needed = _rows_needed(descent, system, state)
-    overflow = jnp.any(needed >= system.grid.capacity)
-    feasible = is_feasible(system, _movers(descent, system, state.z))
+    """Evaluate and step all fits that run. Nothing changes if a solution needs more
+    rows than there are, which is the last result."""
+    movers = _movers(descent, system, state.z)
+    feasible = _is_feasible(system, movers)
+    fits = feasible & (state.status == RUNNING)
+    rows = _rows_needed(system, jnp.where(fits, movers, 1.0))
+    overflow = jnp.any(jnp.where(fits, rows, 0) >= system.grid.capacity)
     # Where the delay cannot be solved with, the last accepted point is solved instead.
     point = jnp.where(feasible, state.z, state.good)
-    rests = ~is_feasible(system, _movers(descent, system, point)) | overflow
+    rests = ~_is_feasible(system, _movers(descent, system, point)) | overflow
     loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
-    overflow |= lacked_rows(system, buffers)
+    overflow |= _lacked_rows(system, buffers)
     running = (state.status == RUNNING) & ~overflow
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
     finite &= ~(loss > _RUNAWAY * state.best_loss)
@@ -269,8 +249,8 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target):
 
 
 def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
-    """The loss and its gradient for the unconstrained vector. On an aligned grid a fit
-    that rests gets a delay so long that it takes a single step."""
+    """Compute the loss and its gradient for the unconstrained vector. On an aligned
+    grid a fit that rests gets a delay so long that it takes a single step."""
     params, back = jax.vjp(descent.params, z)
     if isinstance(system.grid, Grid):
         tau = jnp.where(rests, system.T * system.grid.n, params.tau)
@@ -283,7 +263,7 @@ def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
 
 
 def _update(descent: Descent, system: System, target, state: State, slope, loss, ok):
-    """The optimiser's step and its new state, where the point was accepted."""
+    """Return the optimiser's step and its new state, where the point was accepted."""
     transformation = descent.transformation
     safe = jnp.where(ok, slope, 0.0)
     if descent.optimizer.elementwise:
@@ -307,13 +287,13 @@ def _update(descent: Descent, system: System, target, state: State, slope, loss,
 
 
 def _line_search_value(descent: Descent, system: System, target):
-    """The loss as a function that JAX can differentiate, by the chosen route. It is
-    infinite where the grid has no room, so that a line search turns back there."""
+    """Return the loss as a function that JAX can differentiate by the chosen route. It
+    is infinite where the grid has no room, so that a line search turns back there."""
 
     def both(z):
         movers = _movers(descent, system, z)
-        feasible = is_feasible(system, movers)
-        rows = rows_needed(system, jnp.where(feasible, movers, 1.0))
+        feasible = _is_feasible(system, movers)
+        rows = _rows_needed(system, jnp.where(feasible, movers, 1.0))
         feasible &= rows < system.grid.capacity
         buffers = descent.gradient.buffers(system)
         loss, slope, _ = _evaluate(descent, system, target, z, buffers, ~feasible)

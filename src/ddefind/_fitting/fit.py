@@ -1,183 +1,50 @@
-"""`fit` and `fit_many`: they read their arguments and hand them to a method.
+"""`fit` and `fit_many`: they read their arguments and hand them to a method."""
 
-The tasks of `fit_many`: a problem, a data set and start values for each fit."""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, Unpack, overload
 
-import numpy as np
-
 from .._data.data import Data
-from .._data.stack import DataStack
 from .._equation.equation import Equation
-from .._problem.network import networks_in
-from .._problem.parameters import Fixed
+from .._loss.losses import SumOfSquares
+from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
+from .._search.search import PHASES
 from .._util import wording
 from .._util.errors import check_instance
+from .._util.progress import Progress, Reporter
 from .fit_options import ALL_FITS, DESCENT, SWEEPS, with_options_listed
-from .least_squares import LeastSquares, with_noise_of
+from .history_from_data import COMPARED, choose_history, fit_after_past
+from .least_squares import LeastSquares, completed
+from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
-from .one_data_set import chosen_method, depends_on_data, fit_one
-from .optimizers import AbstractOptimizer
-from .read_model import (
+from .optimizers import AbstractOptimizer, Adam
+from .read_tasks import (
+    DataSets,
     Model,
-    equation_of_model,
-    problem_of_model,
-    with_given,
-    with_own,
-    with_settings_of,
+    Problems,
+    Starts,
+    history_from_data,
+    many_tasks,
+    one_task,
+    study_task,
+    with_given_parts,
 )
 from .request import (
-    AbstractMethod,
     FitKeywords,
     FitOptions,
-    FitTask,
-    FitTasks,
     LeastSquaresKeywords,
+    by_full_names,
     read_options,
 )
-from .scaled_networks import scaled_together
-from .study import Experiment, labels_of, make_study, matched_data, read_experiments
+from .study import Experiment, read_experiments
 from .sweep import LeastSquaresSweepKeywords, SweepFitKeywords, SweepOptions, fit_sweep
 
-# The arguments of `fit_many`: one for all fits, or one for each.
-Problems: TypeAlias = Model | Sequence[Problem]
-DataSets: TypeAlias = Data | Sequence[Data]
-Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
-
-
-def make_tasks(
-    problem: Problems, data: DataSets, starts: Starts, given: FitOptions
-) -> tuple[FitTasks, FitOptions]:
-    """The tasks, and the options with what an equation knows of its parameters."""
-    problems, sets, own_starts = _given_once_or_for_each(problem, data, starts)
-    problems = [with_given(each, given) for each in problems]
-    first = problems[0]
-    if isinstance(first, Equation) and (kind := depends_on_data(first, given)):
-        raise ValueError(
-            f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
-            "all of them. Call `dd.fit` for each data set, or choose a history."
-        )
-    _check_one_equation(problems)
-    equation = equation_of_model(first, given)
-    models = [problem_of_model(each, sets[0], given) for each in problems]
-    matched = _matched(models, equation, sets)
-    is_plain = given.noise is None and all(model.noise is None for model in models)
-    if not (is_plain and isinstance(matched, DataStack)):
-        pairs = _pairs(models, matched)
-        noisy = [with_noise_of(m, each, given.noise) for m, each in pairs]
-        if any(new is not old for new, (old, _) in zip(noisy, pairs)):
-            models = noisy
-    if not all(network.has_scales for network in networks_in(models[0])):
-        models = scaled_together(*map(list, zip(*_pairs(models, matched))))
-    given = with_settings_of(equation, matched[0], given)
-    return FitTasks(models, matched, own_starts, given.seed, equation), given
-
-
-def _pairs(models: Sequence[Problem], sets: Sequence[Data]) -> list:
-    """A model and a data set for each of the fits in which they differ."""
-    count = max(len(models), len(sets))
-    return [
-        (models[i if len(models) > 1 else 0], sets[i if len(sets) > 1 else 0])
-        for i in range(count)
-    ]
-
-
-def _matched(
-    models: Sequence[Problem], equation: Equation | None, sets: Sequence[Data]
-) -> Sequence[Data]:
-    """The data as the fits need them (see `matched_data.py`)."""
-    if not isinstance(sets, DataStack):
-        return [matched_data(model, equation, d) for model, d in _pairs(models, sets)]
-    first = matched_data(models[0], equation, sets[0])
-    if equation is not None:
-        sets = _selected(sets, first.names)
-    begin = sets.t[:, 0]
-    is_late = begin > sets.T - begin
-    if not is_late.any():
-        return sets
-    if not models[0].is_autonomous:
-        for index in np.flatnonzero(is_late):
-            matched_data(models[0], None, sets[int(index)])
-        return sets
-    moved = sets.t - np.where(is_late, begin, 0.0)[:, None]
-    return sets.with_arrays(moved, sets.x, sets.sd)
-
-
-def _selected(stack: DataStack, names: tuple[str, ...]) -> DataStack:
-    """The stack with these quantities, which `Data.select` has accepted."""
-    if len(names) == len(stack.names) and set(names).isdisjoint(stack.names):
-        order = list(range(len(names)))
-    else:
-        order = [stack.names.index(n) if n in stack.names else -1 for n in names]
-    if order == list(range(len(stack.names))):
-        changes: dict[str, Any] = {"names": names, "has_given_names": True}
-        return stack.with_arrays(stack.t, stack.x, stack.sd, **changes)
-
-    def picked(array: np.ndarray) -> np.ndarray:
-        wide = np.concatenate([array, np.full_like(array[..., :1], np.nan)], axis=2)
-        return wide[..., order]
-
-    return stack.with_arrays(
-        stack.t,
-        picked(stack.x),
-        None if stack.sd is None else picked(stack.sd),
-        names=names,
-        has_given_names=True,
-    )
-
-
-def _given_once_or_for_each(
-    problem: Problems, data: DataSets, starts: Starts
-) -> tuple[list[Any], Sequence[Any], Sequence[Mapping[str, float]]]:
-    """Problems, data sets and starts: one of each kind, or one for each fit."""
-    if isinstance(problem, Problem | Equation | str) or callable(problem):
-        problems: list[Any] = [problem]
-    else:
-        problems = list(problem)
-    if isinstance(data, DataStack):
-        sets: Sequence[Any] = data
-    else:
-        sets = [data] if isinstance(data, Data) else list(data)
-    for name, items in {"problem": problems, "data": sets}.items():
-        if not len(items):
-            raise ValueError(f"`{name}` is empty: there is nothing to fit.")
-    own: Sequence[Mapping[str, float]]
-    if isinstance(starts, bool) or (isinstance(starts, int) and starts < 1):
-        raise ValueError(
-            "`starts` must be a number of fits from 1 on, or start values by name for "
-            f"each fit, but got {starts!r}."
-        )
-    if starts is None or isinstance(starts, int):
-        own, count = [{}], starts or 1
-    else:
-        own, count = list(starts), len(starts)
-    sizes = {"problem": len(problems), "data": len(sets), "starts": count}
-    fits = max(sizes.values())
-    for name, size in sizes.items():
-        if size < 1 or size not in (1, fits):
-            shown = ", ".join(f"{n}: {s}" for n, s in sizes.items())
-            raise ValueError(
-                f"Give one or {fits} for `{name}`, as for the others ({shown})."
-            )
-    return problems, sets, own * fits if count > 1 and len(own) == 1 else own
-
-
-def _check_one_equation(problems: Sequence[Any]) -> None:
-    """Refuse text equations that differ."""
-    texts = {id(each): str(each) for each in problems if isinstance(each, Equation)}
-    if len(set(texts.values())) > 1 or 0 < len(texts) < len({*map(id, problems)}):
-        raise ValueError(
-            "`problem` has different equations. Fit one of them at a time: `fit_many` "
-            "fits one equation to many data sets."
-        )
-
-
+# Above this number of parameters the normal equations cost more than they save.
+_MOST_FOR_LEAST_SQUARES = 1500
 # One data set, or the experiments of a study.
 Measurements: TypeAlias = Data | Experiment | Sequence[Experiment]
 
@@ -262,54 +129,103 @@ def fit(
     given = read_options("fit", options)
     experiments = read_experiments(data)
     if experiments is not None:
-        return _fit_study(problem, experiments, optimizer, given)
-    check_instance("data", data, Data, "Data(t, x)")
-    assert isinstance(data, Data)
-    problem = with_given(problem, given)
-    return fit_one(problem, data, optimizer, given)
+        if not isinstance(optimizer, LeastSquares | None):
+            raise ValueError(
+                f"A study is fitted by least squares: leave out {wording.METHOD}."
+            )
+        task, given = study_task(problem, experiments, given)
+        optimizer = optimizer or LeastSquares()
+    else:
+        check_instance("data", data, Data, "Data(t, x)")
+        assert isinstance(data, Data)
+        model = with_given_parts(problem, given)
+        if kind := history_from_data(model, given):
+            return _fit_with_history_from_data(kind, model, data, optimizer, given)
+        task, given = one_task(model, data, given)
+    return _chosen_method(optimizer, task.problem, given).fit(task, given)
 
 
-def _fit_study(
-    problem: Model,
-    experiments: Sequence[Experiment],
-    optimizer: AbstractMethod | None,
-    given: FitOptions,
-) -> Any:
-    """The joint fit of several experiments, or the fit of a single one."""
-    if isinstance(problem, Equation) and (kind := depends_on_data(problem, given)):
+def _chosen_method(
+    optimizer: AbstractMethod | None, problem: Problem, options: FitOptions
+) -> AbstractMethod:
+    """Return the method that fits: by default least squares, where that is possible and
+    no option of gradient descent is given."""
+    if optimizer is None:
+        descends = (options.gradient, options.epochs, options.threshold)
+        squares = isinstance(options.loss, SumOfSquares)
+        few = len(parameter_vector(problem)) <= _MOST_FOR_LEAST_SQUARES
+        plain = all(option is None for option in descends)
+        optimizer = LeastSquares() if squares and few and plain else Adam()
+    check_instance("optimizer", optimizer, AbstractMethod, "Adam(0.03)")
+    optimizer.check(options)
+    if problem.noise is not None and not isinstance(optimizer, LeastSquares):
         raise ValueError(
-            f"{wording.history(kind)} is for one data set. Choose another history for "
-            "a study, such as `affine`."
+            f"`{type(optimizer).__name__}()` knows Gaussian noise alone, without "
+            "models for it and without values below a limit. Leave these out, or fit "
+            f"with {wording.LEAST_SQUARES}."
         )
+    return optimizer
+
+
+def _fit_with_history_from_data(
+    kind: str,
+    model: Equation,
+    data: Data,
+    optimizer: AbstractMethod | None,
+    options: FitOptions,
+) -> Estimate:
+    """Fit with the history that has most evidence, or the measured past as history."""
     if not isinstance(optimizer, LeastSquares | None):
         raise ValueError(
-            f"A study is fitted by least squares: leave out {wording.METHOD}."
+            f"{wording.history(kind)} is for least squares: leave out "
+            f"{wording.METHOD}, or choose another history."
         )
-    models = [
-        with_own(problem, each, given, label)
-        for each, label in zip(experiments, labels_of(experiments))
-    ]
-    without = replace(given, inputs=None, doses=None, networks=None)
-    study = make_study(
-        experiments,
-        [problem_of_model(m, e.data, without) for m, e in zip(models, experiments)],
-        [equation_of_model(model, without) for model in models],
-    )
-    noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
-    scaled = scaled_together(noisy, study.data.parts)
-    study = replace(study, problems=tuple(scaled))
-    first = study.data.parts[0]
-    equation = study.models[0] if study.models else None
-    for model in study.models:
-        given = with_settings_of(model, first, given)
-    method = chosen_method(optimizer or LeastSquares(), study.problems[0], given)
-    if len(experiments) == 1:
-        known = {name: Fixed(value) for name, value in study.values[0].items()}
-        given = replace(given, parameters={**(given.parameters or {}), **known})
-        task = FitTask(study.problems[0], first, {}, given.seed, equation)
-    else:
-        task = FitTask(study.problems[0], first, {}, given.seed, equation, study)
-    return method.fit(task, given)
+    if kind == "data" and (model.inputs or model.doses is not None):
+        raise ValueError(
+            f"{wording.history('data')} moves time zero into the record, but the times "
+            "of inputs and doses are counted from the beginning. Choose another "
+            "history."
+        )
+    method = optimizer or LeastSquares()
+    method.check(options)
+    constant = model.with_history("constant")
+    # A name may mean something else where another history has it, too.
+    parameters = by_full_names(constant.blank, options.parameters)
+    fits = COMPARED if kind == "auto" else ("first fit", "second fit")
+    numbered = iter(enumerate(fits))
+    with Reporter(options.progress, len(fits) * len(PHASES) + 1, 1) as reporter:
+
+        def fit_known(
+            known: Equation, part: Data, settings: Any, solver: Any
+        ) -> Estimate:
+            number, label = next(numbered)
+
+            def report(now: Progress) -> None:
+                phase, step = f"{label}: {now.phase}", number * len(PHASES) + now.epoch
+                reporter.show(phase, step, 0, now.loss, now.tau, now.message)
+
+            plain = replace(
+                options,
+                history=None,
+                intervals=False,
+                parameters=settings,
+                progress=report,
+                solver=options.solver if solver is None else solver,
+            )
+            return method.fit(*one_task(known, part, plain))
+
+        if kind == "auto":
+            best = choose_history(
+                lambda history, solver: fit_known(
+                    model.with_history(history), data, parameters, solver
+                )
+            )
+        else:
+            matched = data.select(model.observed)
+            best = fit_after_past(constant, matched, parameters, fit_known)
+        if options.intervals is False or best.search_result.interrupted:
+            return best
+        return completed(best, options.level, reporter)
 
 
 @overload
@@ -392,8 +308,8 @@ def fit_many(
     """
     sweep, others = SweepOptions.taken_from(options)
     given = read_options("fit_many", others)
-    tasks, given = make_tasks(problem, data, starts, given)
-    method = chosen_method(optimizer, tasks.problems[0], given)
+    tasks, given = many_tasks(problem, data, starts, given)
+    method = _chosen_method(optimizer, tasks.problems[0], given)
     if sweep.is_plain:
         return method.fit_many(tasks, given)
     return fit_sweep(method, tasks, given, sweep)

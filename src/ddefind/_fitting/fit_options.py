@@ -31,11 +31,11 @@ class Option:
 
     - `keyword`, `default`, `text`: the keyword, its default, and its explanation in the
       docstring; `of` says which fits have it.
-    - `setting`: its name in `fit.toml`; as an option of the command line it has `-` in
-      place of `_`, and perhaps a one-letter flag `short`.
+    - `setting`, `short`: its name in `fit.toml`, with `-` for `_` on the command line;
+      and a one-letter flag.
     - `kind`: how its value is written, a key of `_cli.parse_options.KINDS`.
-    - `placeholder`, `help`: what the help of the command line shows; the placeholder is
-      by default that of the kind. Without help the setting has no option.
+    - `placeholder`, `help`: for the help of the command line; a kind has a placeholder
+      of its own. Without help the setting has no option.
     - `expected`: what an entry of `fit.toml` must be, if its kind does not say it.
     - `unset`: the value of the setting if it is not given.
     - `values`: those that a shell offers; of the kind "choice", there are no others.
@@ -223,7 +223,7 @@ OPTIONS = (
         setting="method",
         kind="choice",
         help="least-squares (the default), or multiple-shooting for systems that are "
-        "themselves disturbed, so that neighbouring residuals are alike.",
+        "themselves disturbed, so that successive residuals are correlated.",
         values=("least-squares", "multiple-shooting"),
     ),
     Option(
@@ -375,8 +375,7 @@ def defaults(*of: str) -> dict[str, Any]:
 
 
 def with_fields(fields: Mapping[str, Any]) -> Callable[[_Class], _Class]:
-    """Return a decorator, to be used below `dataclass`: the class has these fields,
-    with their defaults."""
+    """Return a decorator, for use below `dataclass`, that adds fields with defaults."""
 
     def decorated(record: _Class) -> _Class:
         record.__annotations__ = dict.fromkeys(fields, Any)
@@ -388,21 +387,17 @@ def with_fields(fields: Mapping[str, Any]) -> Callable[[_Class], _Class]:
 
 
 def with_options_listed(*of: str) -> Callable[[_Function], _Function]:
-    """Return a decorator: the function has the keywords of these fits in its signature,
-    with their defaults, and explained where its docstring has `{options}` (those of all
-    fits), `{descent}` or `{sweeps}`."""
+    """Return a decorator that adds the keywords of these fits to a signature, and their
+    explanations where the docstring has `{options}` (all fits), `{descent}` or
+    `{sweeps}`."""
 
     def decorated(function: _Function) -> _Function:
-        own = [
-            parameter
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
+        *before, _ = inspect.signature(function).parameters.values()
         listed = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
             for name, default in defaults(*of).items()
         ]
-        function.__signature__ = inspect.Signature([*own, *listed])  # type: ignore
+        function.__signature__ = inspect.Signature([*before, *listed])  # type: ignore
         places = {"options": ALL_FITS, "descent": DESCENT, "sweeps": SWEEPS}
         for place, fits in places.items():
             text = function.__doc__ or ""

@@ -42,30 +42,14 @@ _MOST_NAMED = 12
 
 
 def descend(
-    optimizer: "AbstractOptimizer", task: FitTask, options: FitOptions
-) -> FitResult:
-    """One fit, which keeps the parameters of every epoch."""
-    tasks = FitTasks(
-        [task.problem], [task.data], [task.starts], task.seed, task.equation
-    )
-    return _run(optimizer, tasks, options, keep_paths=True).result(0)
-
-
-def descend_many(
-    optimizer: "AbstractOptimizer", tasks: FitTasks, options: FitOptions
-) -> FitBatch[FitResult]:
-    """Many fits side by side."""
-    return _run(optimizer, tasks, options, keep_paths=False).batch()
-
-
-def _run(
     optimizer: "AbstractOptimizer",
     tasks: FitTasks,
     options: FitOptions,
     *,
     keep_paths: bool,
-) -> "_Finished":
-    """Check the options, and run all epochs of all fits."""
+) -> "FinishedFits":
+    """Check the options, and run all epochs of all fits. With `keep_paths` the
+    parameters of every epoch are kept."""
     began = time.perf_counter()
     first, count = tasks.sets[0], len(tasks)
     gradient = Discrete() if options.gradient is None else options.gradient
@@ -101,14 +85,14 @@ def _run(
     batch = DescentBatch(descent, z, stack, grids, keep_paths)
     with Reporter(options.progress, int(epochs), count) as reporter:
         batch.run(reporter)
-    return _Finished(tasks, batch, starts, z, steps, time.perf_counter() - began)
+    return FinishedFits(tasks, batch, starts, z, steps, time.perf_counter() - began)
 
 
 def _starts(
     tasks: FitTasks, options: FitOptions
 ) -> tuple[FreeParameters, list[Problem], np.ndarray]:
-    """The free parameters that all fits share, each fit's problem at its start, and the
-    unconstrained start vectors as columns."""
+    """Return the free parameters that all fits share, each fit's problem at its start,
+    and the unconstrained start vectors as columns."""
     known: dict[Any, tuple[FreeParameters, Problem, np.ndarray]] = {}
     is_random = options.has_random_starts
 
@@ -145,7 +129,7 @@ def _starts(
 
 @final
 @dataclass(frozen=True)
-class _Finished:
+class FinishedFits:
     """Fits that have ended, and how to read their results. `start` has each fit's
     problem at its start and `z` the unconstrained start vectors as columns."""
 
@@ -161,73 +145,58 @@ class _Finished:
         return self.batch_state.descent.free
 
     def _values(self, z: np.ndarray) -> np.ndarray:
-        """The free parameters of unconstrained columns, a row for each fit."""
+        """Return the free parameters of unconstrained columns, a row for each fit."""
         return np.asarray(self.free.transform(z)).T
 
     @cached_property
-    def first(self) -> np.ndarray:
-        return self._values(self.z)
-
-    @cached_property
-    def best(self) -> np.ndarray:
-        return self._values(self.batch_state.state.best)
-
-    @cached_property
-    def final(self) -> np.ndarray:
-        return self._values(self.batch_state.state.z)
-
-    @cached_property
-    def statuses(self) -> tuple[Status, ...]:
-        return tuple(_STATUS[int(code)] for code in self.batch_state.state.status)
-
-    def result(self, index: int) -> FitResult:
-        """The result of one fit."""
-        state, task = self.batch_state.state, self.tasks[index]
-        losses, path = self.batch_state.log(index)
-        return FitResult(
-            problem=self.free.problem(state.best[:, index], self.start[index]),
-            start=self.start[index],
-            data=task.data,
-            names=self.free.names,
-            best=self.best[index],
-            first=self.first[index],
-            final=self.final[index],
-            loss=float(state.best_loss[index]),
-            losses=losses,
-            path=None if path is None else self._values(path.T),
-            status=self.statuses[index],
-            message=self._message(index),
-            epochs=int(state.epoch[index]),
-            seconds=self.seconds,
-            solver=self.batch_state.descent.solver,
-            steps_per_delay=self.steps_per_delay,
-            model=task.equation,
-        )
-
     def batch(self) -> FitBatch[FitResult]:
         """All results as arrays."""
         state = self.batch_state.state
         return FitBatch(
             names=self.free.names,
-            best=self.best,
-            first=self.first,
-            final=self.final,
+            best=self._values(state.best),
+            first=self._values(self.z),
+            final=self._values(state.z),
             loss=state.best_loss,
-            statuses=self.statuses,
+            statuses=tuple(_STATUS[int(code)] for code in state.status),
             epochs=state.epoch,
             seconds=self.seconds,
             results=self.result,
             labels=self.tasks.labels,
         )
 
+    def result(self, index: int) -> FitResult:
+        """Return the result of one fit."""
+        batch, task, start = self.batch, self.tasks[index], self.start[index]
+        z = self.batch_state.state.best[:, index]
+        losses, path = self.batch_state.log(index)
+        return FitResult(
+            problem=self.free.problem(z, start),
+            start=start,
+            data=task.data,
+            names=batch.names,
+            best=batch.best[index],
+            first=batch.first[index],
+            final=batch.final[index],
+            loss=float(batch.loss[index]),
+            losses=losses,
+            path=None if path is None else self._values(path.T),
+            status=batch.statuses[index],
+            message=self._message(index),
+            epochs=int(batch.epochs[index]),
+            seconds=self.seconds,
+            solver=self.batch_state.descent.solver,
+            steps_per_delay=self.steps_per_delay,
+            model=task.equation,
+        )
+
     def _message(self, index: int) -> str:
-        """The sentence of the status; of a failed fit with the place of the failure."""
-        status = self.statuses[index]
+        """Return the sentence of the status; of a failed fit with where it failed."""
+        names, status = self.batch.names, self.batch.statuses[index]
         if status not in (Status.failed, Status.no_start):
             return status.value
-        networks = networks_of(self.start[index], self.free.names)
-        indices = named_indices(len(self.free.names), networks)[:_MOST_NAMED]
-        named = [(self.free.names[j], self.final[index][j]) for j in indices]
-        where = ", ".join(f"{name} = {value:.4g}" for name, value in named)
-        epoch = int(self.batch_state.state.epoch[index])
-        return f"{status.value} (Epoch {epoch}, at {where}.)"
+        networks = networks_of(self.start[index], names)
+        indices = named_indices(len(names), networks)[:_MOST_NAMED]
+        final = self.batch.final[index]
+        where = ", ".join(f"{names[j]} = {final[j]:.4g}" for j in indices)
+        return f"{status.value} (Epoch {int(self.batch.epochs[index])}, at {where}.)"

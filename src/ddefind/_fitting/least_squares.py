@@ -1,6 +1,4 @@
-"""Least squares as a method: one fit on all cores, or many at the same time.
-
-The noise of a fit: a model for each measured quantity, where one is asked for."""
+"""Least squares as a method: one fit on all cores, or many at the same time."""
 
 import time
 from collections.abc import Callable
@@ -14,13 +12,12 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
-from .._data.study_data import Records
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
 from .._problem.history import Affine, Smooth
 from .._problem.parameters import Fixed
-from .._problem.problem import Problem, with_noise
+from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._search.batches import RefinedFits, SearchResult
@@ -39,22 +36,20 @@ from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._util import wording
-from .._util.errors import DataError, quoted
 from .._util.machine import cores, on_host, one_blas_thread
 from .._util.progress import INTERVALS, Progress, Reporter
-from ..noise._gaussian import Gaussian
-from ..noise._read_noise import read_noise, with_given
 from .many_searches import ManyEstimates, search_together
-from .request import AbstractMethod, FitOptions, FitTask, FitTasks, by_full_names
+from .method import AbstractMethod
+from .request import FitOptions, FitTask, FitTasks, by_full_names
 
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
 _BENDS = ("history.c", "history.length")
 # How many minima of a fit with an affine history are starts of one with a smooth one.
 _MOST_MINIMA = 8
-# A network needs so many measured values more than there are parameters beside it.
+# A network needs this many measured values more than there are other parameters.
 _LEAST_BESIDE = 10
-# What is said while a search has not come near the data.
+# The message while a search has not come near the data.
 _GOES_ON = (
     "No fit has come near the data yet: the search goes on, with more starts. Bounds "
     "or start values, given {}, would help. Ctrl-C keeps the best fit so far."
@@ -85,7 +80,7 @@ class LeastSquares(AbstractMethod):
         self.starts = starts
 
     def check(self, options: FitOptions) -> None:
-        """Least squares has one loss, and no options of gradient descent."""
+        """Refuse other losses and the options of gradient descent."""
         if not isinstance(options.loss, SumOfSquares):
             raise ValueError(
                 f"`LeastSquares()` minimises `SumOfSquares()`, but `loss` is "
@@ -100,7 +95,7 @@ class LeastSquares(AbstractMethod):
             )
 
     def fit(self, task: FitTask, options: FitOptions) -> Estimate:
-        """The best of many starts, with its intervals unless they are left out."""
+        """Fit from many starts, with intervals unless they are left out."""
         wants_intervals = options.intervals is not False
         phases = (*PHASES, INTERVALS) if wants_intervals else PHASES
         with (
@@ -122,8 +117,8 @@ class LeastSquares(AbstractMethod):
         return estimate
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
-        """The searches of all data sets together, as far as that is possible; those of
-        the others on all cores, one on each."""
+        """Search for all data sets together, as far as that is possible, and for the
+        others on all cores, one on each."""
         began = time.perf_counter()
         check_any_solver(options.solver)
         tasks.check_data()
@@ -150,8 +145,8 @@ class LeastSquares(AbstractMethod):
     def _search_others(
         self, fits: ManyEstimates, options: FitOptions, show: Callable[[], None]
     ) -> None:
-        """The fits that could not be searched together, on all cores, one on each; the
-        first compiles for all. Then the intervals of all, if these are wanted."""
+        """Make the fits that could not be searched together, on all cores, one on each;
+        the first compiles for all. Then find the intervals of all, if wanted."""
 
         def alone(number: int) -> Estimate:
             with on_host():
@@ -179,7 +174,7 @@ class LeastSquares(AbstractMethod):
         workers: int,
         report: Callable[[str, RefinedFits, np.ndarray, str], None] | None,
     ) -> Estimate:
-        """The best fit of one task, on `workers` threads, without intervals.
+        """Return the best fit of one task, on `workers` threads, without intervals.
 
         `report(phase, fits, delays, message)` is called after each phase of the
         search; the message says why the search goes on."""
@@ -200,18 +195,16 @@ class LeastSquares(AbstractMethod):
             return self._setup(task, options, settings, solver, workers)
 
         setup, problem = setup_with(default_solver(task.problem, options.solver))
-
         setup.check_guess()
         _check_enough_for_networks(setup)
 
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
                 looks = phase in (FIRST_LOOK, SECOND_LOOK)
-                own = setup.exploring if looks else setup
-                is_near = phase != SECOND_LOOK or follows_data(own, fits)
+                used = setup.exploring if looks else setup
+                is_near = phase != SECOND_LOOK or follows_data(used, fits)
                 goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
-                message = "" if is_near else goes_on
-                report(phase, fits, own.delay(fits.theta), message)
+                report(phase, fits, used.delay(fits.theta), "" if is_near else goes_on)
 
         result = search(setup, self.starts, task.seed, after_phase)
         if options.solver == AUTO:
@@ -223,7 +216,7 @@ class LeastSquares(AbstractMethod):
                 if np.isfinite(found.best.loss[0]) or not minima:
                     setup, result = other, _with_starts_of(found, result)
         if affine is not None and isinstance(problem, Problem):
-            more = _bent(setup, problem, affine)
+            more = _smooth_starts(setup, problem, affine)
             result = with_more_starts(setup, result, more, task.seed)
         seconds = time.perf_counter() - began
         estimate = make_estimate(
@@ -240,13 +233,12 @@ class LeastSquares(AbstractMethod):
         solver: AbstractSolver | AbstractAdaptive,
         workers: int,
     ) -> tuple[FitSetup, Any]:
-        """The setup of a task, and its problem with the values of what is fixed."""
-        steps = options.steps_per_delay
+        """Return the setup of a task, and its problem with the fixed values."""
+        steps, study = options.steps_per_delay, task.study
         steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
         how = solver, steps, task.seed, workers
-        if task.study is None:
+        if study is None:
             return make_setup(task.problem, task.data, settings, *how)
-        study = task.study
         return make_study_setup(
             study.problems, study.data, settings, study.values, *how
         )
@@ -254,7 +246,7 @@ class LeastSquares(AbstractMethod):
     def _affine_first(
         self, task: FitTask, options: FitOptions, workers: int
     ) -> Estimate:
-        """The fit with an affine history instead of a smooth one, which contains it."""
+        """Fit with an affine history instead of a smooth one, which contains it."""
         past = task.problem.history
         line = Affine(np.full(past.b.shape, np.nan), past.b)
         settings = by_full_names(task.problem, options.settings(task))
@@ -265,9 +257,8 @@ class LeastSquares(AbstractMethod):
 
 
 def completed(estimate: Estimate, level: float, reporter: Reporter) -> Estimate:
-    """Return the estimate with its intervals of the given confidence `level`, or
-    without them where Ctrl-C was pressed before they were found. The `reporter` shows
-    how many of their ends are found."""
+    """Return the estimate with its intervals, or without them if Ctrl-C was pressed
+    before they were found. The `reporter` shows how many of their ends are found."""
 
     def report(now: Progress) -> None:
         reporter.show_ends(now.epoch, now.epochs, now.loss, now.tau)
@@ -287,7 +278,7 @@ def _longest_delay(estimate: Estimate) -> float:
 
 
 def _check_enough_for_networks(setup: FitSetup) -> None:
-    """Refuse to learn a network from fewer values than tell anything of a function."""
+    """Refuse to learn a network from too few measured values."""
     least = int(np.sum(~setup.is_weight)) + _LEAST_BESIDE
     if setup.has_networks and setup.count < least:
         raise ValueError(
@@ -297,8 +288,8 @@ def _check_enough_for_networks(setup: FitSetup) -> None:
 
 
 def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:
-    """The result of a search that began at the minima of another one, with the number
-    of starts of that one, and of those that reached its best minimum."""
+    """Return the result of a search that began at the minima of the `first`, with the
+    number of starts of the first search, and of those that reached its best minimum."""
     if not found.minima or not first.minima:
         return replace(found, starts=first.starts)
     best, *others = found.minima
@@ -309,11 +300,10 @@ def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:
 def _smooth_settings(
     task: FitTask, settings: dict[str, Any], affine: Estimate
 ) -> dict[str, Any]:
-    """The settings, with the length and the priors of a smooth history.
+    """Return the settings with the length and the priors of a smooth history.
 
     Its length is the delay; with several delays it is a little more than the longest
-    one of the `affine` fit, which also tells how far states vary that were not
-    measured."""
+    one of the `affine` fit, which also shows how far unmeasured states vary."""
     past, data = task.problem.history, task.data
     is_measured = np.isfinite(data.x).any(axis=0)
     spreads = spread(data)
@@ -328,44 +318,14 @@ def _smooth_settings(
     return with_roughness_priors(task.problem, settings, spreads)
 
 
-def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
-    """The minima of the affine fit as starts of the fit with a smooth history."""
-    free, rows = affine.setup.model.free, []
+def _smooth_starts(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
+    """Return the minima of the affine fit as starts of one with a smooth history."""
+    free, past, rows = affine.setup.model.free, problem.history, []
     for minimum in affine.search_result.minima[:_MOST_MINIMA]:
         line = free.problem_at(minimum.theta, affine.problem)
-        past = problem.history
         delay = float(affine.setup.delay(minimum.theta[None])[0])
         length = delay if np.isnan(past.length) else past.length
         smooth = Smooth(line.history.a, line.history.b, 0 * past.c, length)
-        bent = eqx.tree_at(lambda p: p.history, line, smooth)
-        rows.append(free_values(setup, bent))
+        start = eqx.tree_at(lambda p: p.history, line, smooth)
+        rows.append(free_values(setup, start))
     return np.array(rows).reshape(-1, len(setup.lower))
-
-
-def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
-    """The problem with the noise that a fit has: as the argument `noise` says, or else
-    the problem's own. Where there is none it is Gaussian, and least squares finds it,
-    unless some values are only known to be below a limit."""
-    given = problem.noise if noise is None else noise
-    if given is None and data.below is None:
-        return problem
-    models = read_noise(Gaussian() if given is None else given, data.names)
-    below = np.zeros(data.x.shape, bool) if data.below is None else data.below
-    for column, name in enumerate(data.names):
-        here = np.isfinite(data.x[:, column])
-        if here.any() and np.all(below[here, column]):
-            raise DataError(
-                f"All values of {quoted(name)} are below a limit: they say nothing but "
-                "that. Leave this quantity out."
-            )
-    return with_noise(problem, with_given(models, data.names, data.x, data.sd, below))
-
-
-def check_method(method: Any, problem: Problem) -> None:
-    """Refuse noise models for methods that have none: all but least squares."""
-    if problem.noise is not None and not isinstance(method, LeastSquares):
-        raise ValueError(
-            f"`{type(method).__name__}()` knows Gaussian noise alone, without models "
-            "for it and without values below a limit. Leave these out, or fit with "
-            f"{wording.LEAST_SQUARES}."
-        )

@@ -1,19 +1,15 @@
 """Many least-squares fits at once: their searches, together where that is possible.
 
-Data sets are searched for in portions, one on each core at a time. What comes out are
-arrays; the fit of a single data set is made of them when it is asked for. Data sets
-whose search took an unusual way are fitted alone, and so are all of a kind that
-`can_search` refuses.
+Data sets are searched for in portions, one on each core at a time. The results are
+arrays; a single estimate is made of them when it is read. Data sets whose search took
+an unusual way are fitted alone, and so are all of a kind that `can_search` refuses."""
 
-The estimates of many fits: arrays, and single estimates that are made when asked
-for."""
-
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -27,6 +23,7 @@ from .._many_fits.search import Found, needs_no_other_solver, search
 from .._many_fits.sets import DataSets, Sets, can_search, has_enough_data, make_sets
 from .._problem.history import Smooth
 from .._problem.parameters import parameter_vector
+from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._results.from_search import STATUS
@@ -36,25 +33,28 @@ from .._search.setup import FitSetup
 from .._solve.choose_solver import AUTO
 from .._util import wording
 from .._util.machine import cores, on_host
-from .request import FitOptions, FitTasks, SetupOf
+from .request import FitOptions, FitTask, FitTasks
 
-# How many of the estimates that were asked for are kept.
+# The setup of a task, and its problem with the values of what is fixed.
+SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
+
+# How many of the estimates that were read are kept.
 _KEPT = 1024
-# What is printed below many fits without intervals.
-_LEFT_OUT = "Intervals were left out; {}."
 
 
 def _notes(has_intervals: bool) -> tuple[str, ...]:
-    return () if has_intervals else (_LEFT_OUT.format(wording.INTERVALS_OF_MANY),)
+    """Return what is printed below many fits."""
+    left_out = f"Intervals were left out; {wording.INTERVALS_OF_MANY}."
+    return () if has_intervals else (left_out,)
 
 
 @final
 @dataclass(frozen=True)
 class Searched:
-    """What searches have found for the tasks with these `numbers`, in the same order.
+    """The minima that searches found for the tasks with these `numbers`, in this order.
 
     A sum of squares below `rounding` is zero up to rounding errors. `guess` are the
-    user's start values, `loss` and `delay` what is shown of a fit."""
+    user's start values; `loss` and `delay` are shown while fits run."""
 
     numbers: np.ndarray
     found: Found
@@ -64,7 +64,7 @@ class Searched:
     delay: np.ndarray
 
     def search_result(self, row: int, setup: FitSetup) -> SearchResult:
-        """The result of the search in this row."""
+        """Return the result of the search in this row."""
         found, best = self.found, self.found.best
         fields = ("theta", "gram", "squares", "evaluations", "status", "n", "starts")
         arrays = {name: getattr(best, name)[row] for name in fields}
@@ -86,8 +86,7 @@ class Searched:
 
 @final
 class ManyEstimates:
-    """The estimates of many tasks, as they come: those of searches that were done
-    together, or single ones."""
+    """The estimates of many tasks, from searches that were done together or alone."""
 
     def __init__(self, tasks: FitTasks, setup_of: SetupOf):
         self.tasks, self._setup_of = tasks, setup_of
@@ -103,7 +102,7 @@ class ManyEstimates:
         return len(self._place) + len(self._single)
 
     def missing(self) -> list[int]:
-        """The tasks that have no estimate yet."""
+        """Return the tasks that have no estimate yet."""
         known = self._place.keys() | self._single.keys()
         return [n for n in range(len(self.tasks)) if n not in known]
 
@@ -126,13 +125,11 @@ class ManyEstimates:
         task, (searched, row) = self.tasks[number], self._place[number]
         setup, problem = self._setup_of(task)
         result = searched.search_result(row, setup)
-        own_seconds = self.seconds / len(self.tasks)
-        return make_estimate(
-            setup, problem, result, task.seed, own_seconds, task.equation
-        )
+        seconds = self.seconds / len(self.tasks)
+        return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
 
     def batch(self, seconds: float, has_intervals: bool) -> FitBatch[Estimate]:
-        """All estimates, as `fit_many` returns them."""
+        """Return all estimates as one batch."""
         self.seconds = seconds
         template = self[0]
         count, p = len(self.tasks), len(template.names)
@@ -169,7 +166,7 @@ class ManyEstimates:
 def batch_of(
     estimates: Sequence[Estimate], seconds: float, has_intervals: bool
 ) -> FitBatch[Estimate]:
-    """Many estimates as one batch."""
+    """Return many estimates as one batch."""
     best = np.stack([each.best for each in estimates])
     return FitBatch(
         names=estimates[0].names,
@@ -186,9 +183,10 @@ def batch_of(
 
 
 # How many data sets a thread searches at a time: few enough that their arrays take
-# little memory, and on a GPU enough to keep its processors busy. So many threads serve
-# a GPU at the most: what is left in Python keeps more of them waiting for each other.
-_PORTION, _ON_GPU, _MOST_THREADS = 256, 12_500, 8
+# little memory, and on a GPU enough to keep its processors busy.
+_PORTION, _ON_GPU = 256, 12_500
+# The most threads that serve a GPU: more would wait for each other in Python.
+_MOST_THREADS = 8
 # The bytes that the arrays of a portion may take, and how many normal equations there
 # are for each start at a time.
 _MOST_BYTES, _COPIES = 1e9, 12
@@ -197,16 +195,14 @@ _MOST_BYTES, _COPIES = 1e9, 12
 def search_together(
     tasks: FitTasks, options: FitOptions, starts: int, setup_of: SetupOf
 ) -> Iterator[Searched]:
-    """Search for all data sets of the tasks that can be searched together, in portions;
-    those of unusual searches are left out."""
+    """Search together, in portions, for all data sets of the tasks where that is
+    possible; leave out those whose search took an unusual way."""
     first = tasks[0]
-    if isinstance(first.problem.history, Smooth):
-        return
-    if not can_search(setup_of(first)[0]):
+    if isinstance(first.problem.history, Smooth) or not can_search(setup_of(first)[0]):
         return
     setups, kind = _kinds(tasks, setup_of, options)
     able = np.array([has_enough_data(setup, starts) for setup in setups])
-    able &= np.array([_like(setups[0], setup) for setup in setups])
+    able &= np.array([_shares_program(setups[0], setup) for setup in setups])
     numbers = np.flatnonzero(able[kind])
     if len(numbers) == 0:
         return
@@ -256,8 +252,8 @@ def _result(numbers: np.ndarray, sets: Sets, found: Found) -> Searched:
 def _kinds(
     tasks: FitTasks, setup_of: SetupOf, options: FitOptions
 ) -> tuple[list[FitSetup], np.ndarray]:
-    """Setups that differ in more than the measured values, and which of them each task
-    has: they depend on the problem, the starts and the times."""
+    """Return the setups that differ in more than the measured values, and which of them
+    each task has: they depend on the problem, the starts and the times."""
     known: dict[tuple, int] = {}
     setups: list[FitSetup] = []
     kind = np.zeros(len(tasks), int)
@@ -274,7 +270,7 @@ def _kinds(
 
 
 def _times_of_all(tasks: FitTasks) -> Iterator[Hashable]:
-    """Something for each task that says at which times it was measured."""
+    """Yield a key for each task that says at which times it was measured."""
     sets = tasks.sets
     if isinstance(sets, DataStack):
         if sets.t.strides[0] == 0 and np.isfinite(sets.x).all():
@@ -290,7 +286,7 @@ def _times_of_all(tasks: FitTasks) -> Iterator[Hashable]:
     yield from each * (len(tasks) if len(each) == 1 else 1)
 
 
-def _like(template: FitSetup, setup: FitSetup) -> bool:
+def _shares_program(template: FitSetup, setup: FitSetup) -> bool:
     """Whether two setups share a compiled program with all its constants: they differ
     in bounds and start values only."""
     one, other = template.model, setup.model

@@ -14,7 +14,6 @@ from .._inference.covariance import Uncertainty
 from .._loss.gradients import check_problem_and_data
 from .._problem.delays import is_delay
 from .._problem.general_delays import has_slope
-from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._results.status import Status
@@ -28,15 +27,15 @@ from .._util import wording
 from .._util.progress import INTERVALS, Progress, Reporter
 from .least_squares import LeastSquares, completed
 from .many_searches import batch_of
-from .request import AbstractMethod, FitOptions, FitTask, FitTasks
+from .method import AbstractMethod
+from .request import FitOptions, FitTask, FitTasks
 
-# How many minima of least squares, and how many starts by gradient matching, are taken
-# for starts.
+# How many minima of least squares, and points by gradient matching, are starts.
 _MINIMA, _MATCHED = 4, 4
-# What is said of the fit by least squares, when there is no other yet.
+# The message of the fit by least squares, when there is no other yet.
 _ONLY_FIRST = (
     "Interrupted before a path with process noise was found: this is the fit by least "
-    "squares, which takes the system for undisturbed."
+    "squares, which assumes an undisturbed system."
 )
 
 
@@ -46,9 +45,9 @@ class MultipleShooting(AbstractMethod):
 
     The state follows $dx = F\,dt + \sigma\,dW$, and is measured with noise. The path
     that it took is estimated together with the parameters, and so are the process noise
-    $\sigma$ and the measurement noise, by their likelihood. Where residuals of a fit by
-    `LeastSquares` are alike because the system is disturbed, this is the method to
-    take.
+    $\sigma$ and the measurement noise, by their likelihood. Take this method where
+    successive residuals of a fit by `LeastSquares` are correlated because the system is
+    disturbed.
 
     **Arguments**
 
@@ -62,58 +61,58 @@ class MultipleShooting(AbstractMethod):
     starts: int = eqx.field(static=True, default=32)
 
     def __check_init__(self):
-        LeastSquares(starts=self.starts)
+        self._plain()
+
+    def _plain(self) -> LeastSquares:
+        return LeastSquares(starts=self.starts)
 
     def check(self, options: FitOptions) -> None:
-        """The options are those of least squares."""
-        LeastSquares(starts=self.starts).check(options)
+        """Refuse what least squares refuses."""
+        self._plain().check(options)
 
     def fit(self, task: FitTask, options: FitOptions) -> Estimate:
-        """The fit, with its intervals unless they are left out."""
+        """Fit by least squares first, then with process noise."""
         _check_task(task)
-        plain = LeastSquares(starts=self.starts)
         phases = (*PHASES, *shooting.PHASES, INTERVALS)
-        wants_intervals = options.intervals is not False
         with Reporter(options.progress, len(phases), 1) as reporter:
 
             def report_search(now: Progress) -> None:
                 reporter.show(now.phase, now.epoch, 0, now.loss, now.tau, now.message)
 
             quiet = replace(options, intervals=False, progress=report_search)
-            first = plain.fit(task, quiet)
+            first = self._plain().fit(task, quiet)
 
             def report(phase: str, theta: np.ndarray) -> None:
                 step, tau = phases.index(phase) + 1, first.setup.delay(theta[None])[0]
                 reporter.show(phase, step, 0, first.loss, tau)
 
             estimate = _disturbed(first, report)
-            if wants_intervals and not estimate.search_result.interrupted:
-                estimate = completed(estimate, options.level, reporter)
-        return estimate
+            if options.intervals is False or estimate.search_result.interrupted:
+                return estimate
+            return completed(estimate, options.level, reporter)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
-        """One fit after the other: their linear algebra runs on all cores."""
+        """Make one fit after the other: their linear algebra runs on all cores."""
         began = time.perf_counter()
         for task in tasks:
             _check_task(task)
-        plain = LeastSquares(starts=self.starts)
-        firsts = plain.fit_many(tasks, replace(options, intervals=False))
-        wants_intervals = bool(options.intervals)
-
-        each = map(firsts.__getitem__, range(len(tasks)))
-        estimates = [_disturbed(first, lambda *_: None) for first in each]
-        if wants_intervals:
+        firsts = self._plain().fit_many(tasks, replace(options, intervals=False))
+        estimates = [
+            _disturbed(firsts[number], lambda *_: None) for number in range(len(tasks))
+        ]
+        if options.intervals:
             estimates = [
                 each.with_intervals(options.level, progress=False) for each in estimates
             ]
-        return batch_of(estimates, time.perf_counter() - began, wants_intervals)
+        seconds = time.perf_counter() - began
+        return batch_of(estimates, seconds, bool(options.intervals))
 
 
 def _check_task(task: FitTask) -> None:
     """Refuse equations whose disturbed path has no meaning, and long records."""
     check_problem_and_data(task.problem, task.data)
     problem, data = task.problem, task.data
-    if any(map(has_slope, _delays(problem))):
+    if any(map(has_slope, jax.tree.leaves(problem.tau, is_leaf=is_delay))):
         raise ValueError(
             f"{wording.MULTIPLE_SHOOTING} cannot fit a neutral equation: a system "
             "that is disturbed has no slopes to be delayed. Fit it with "
@@ -133,14 +132,10 @@ def _check_task(task: FitTask) -> None:
         )
 
 
-def _delays(problem: Problem) -> list:
-    return jax.tree.leaves(problem.tau, is_leaf=is_delay)
-
-
 def _disturbed(first: Estimate, report: Callable[[str, np.ndarray], None]) -> Estimate:
-    """The fit with process noise, without intervals, that starts from a fit by least
-    squares. That one is returned if the user interrupts the work before there is
-    another, or if it has no finite sum of squares.
+    """Fit with process noise, without intervals, from a fit by least squares. Return
+    that fit if it has no finite sum of squares, or if the user interrupts the work too
+    early.
 
     `report(phase, theta)` is called after each phase of the work."""
     began = time.perf_counter()
@@ -179,7 +174,7 @@ def _disturbed(first: Estimate, report: Callable[[str, np.ndarray], None]) -> Es
 
 
 def _only_first(first: Estimate) -> Estimate:
-    """The fit by least squares, when the work ended before there was another."""
+    """Return the fit by least squares, when the work ended before there was another."""
     result = replace(first.search_result, interrupted=True)
     return replace(
         first, search_result=result, status=Status.interrupted, message=_ONLY_FIRST
@@ -187,20 +182,19 @@ def _only_first(first: Estimate) -> Estimate:
 
 
 def _starts(first: Estimate) -> np.ndarray:
-    """The best minima of least squares, and starts by gradient matching, which know
-    nothing of a trajectory."""
+    """Return the best minima of least squares, and starts by gradient matching, which
+    need no trajectory."""
     setup = first.setup
     minima = np.array([each.theta for each in first.search_result.minima[:_MINIMA]])
     if setup.curve is None or first.starts == 1:
         return minima
     random = np.random.default_rng(first.seed)
-    noise = rough_noise(setup.data)
-    matched = matched_starts(setup, _MATCHED, noise, random)
+    matched = matched_starts(setup, _MATCHED, rough_noise(setup.data), random)
     return np.concatenate([minima, matched])
 
 
 def _as_fit(first: Estimate, found: ShootingResult) -> RefinedFits:
-    """The free values as a fit by least squares, whose information matrix is the
+    """Return the free values as a fit by least squares, whose information matrix is the
     inverse of their covariance."""
     residuals = found.process.residuals
     loss = float(np.nansum(residuals**2))

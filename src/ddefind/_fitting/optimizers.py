@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._util.errors import check_positive
-from .gradient_descent import descend, descend_many
-from .request import AbstractMethod, FitOptions, FitTask, FitTasks
+from .gradient_descent import descend
+from .method import AbstractMethod
+from .request import FitOptions, FitTask, FitTasks
 
 
 @final
@@ -42,8 +43,7 @@ class AbstractOptimizer(AbstractMethod):
     def transformation(self, epochs: int) -> Any: ...
 
     def check(self, options: FitOptions) -> None:
-        """Gradient descent has all options but one; their values are checked by the
-        fit."""
+        """Refuse intervals; the values of the other options are checked by the fit."""
         if options.intervals:
             raise ValueError(
                 f"`{type(self).__name__}()` computes no intervals. Leave out "
@@ -51,12 +51,15 @@ class AbstractOptimizer(AbstractMethod):
             )
 
     def fit(self, task: FitTask, options: FitOptions) -> FitResult:
-        """One fit, which keeps its losses and its path."""
-        return descend(self, task, options)
+        """Make one fit, which keeps its losses and its path."""
+        tasks = FitTasks(
+            [task.problem], [task.data], [task.starts], task.seed, task.equation
+        )
+        return descend(self, tasks, options, keep_paths=True).result(0)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[FitResult]:
-        """Many fits, side by side in compiled blocks."""
-        return descend_many(self, tasks, options)
+        """Make many fits, side by side in compiled blocks."""
+        return descend(self, tasks, options, keep_paths=False).batch
 
 
 def _check_schedule(rate: Any) -> None:
@@ -80,11 +83,10 @@ class _AdamState(NamedTuple):
 
 
 def _adam_direction(beta_1: float, beta_2: float, tiny: float = 1e-8):
-    """Adam's direction, m / (sqrt(v) + tiny) with the bias of m and v taken out.
+    """Return Adam's direction, m / (sqrt(v) + tiny) with the bias of m and v taken out.
 
-    As optax's, but the powers of the betas are carried, not computed: for many fits
-    side by side those cost more than all the rest of a step.
-    """
+    This differs from optax in that the powers of the betas are carried, not computed:
+    for many fits side by side they would cost more than all the rest of a step."""
     import optax
 
     def init(params):

@@ -86,6 +86,7 @@ def read_study(
 
 
 def _experiment(record: Record, kinds: str | Mapping[str, str]) -> Experiment:
+    """Return the experiment of a record."""
     label = record.data.label
     return Experiment(
         record.data,
@@ -123,21 +124,17 @@ def as_dose(row: DoseRow) -> Dose | SetState:
 
 
 def _check_kinds(kinds: str | Mapping[str, str], inputs: Mapping[str, Any]) -> None:
-    """Check that the kinds are those of inputs that there are."""
-    known = ("linear", "steps", "cubic")
-    for name, kind in ({} if isinstance(kinds, str) else kinds).items():
+    """Refuse kinds of inputs that there are not, and unknown kinds."""
+    by_name = {} if isinstance(kinds, str) else kinds
+    for name in by_name:
         if name not in inputs:
             hint = did_you_mean(name, inputs) if inputs else ""
             raise ValueError(
                 f"{wording.INPUT_KIND} names {quoted(name)}, which is no input.{hint}"
             )
-        if kind not in known:
-            raise ValueError(_unknown_kind(kind))
-    if isinstance(kinds, str) and kinds not in known:
-        raise ValueError(_unknown_kind(kinds))
-
-
-def _unknown_kind(kind: Any) -> str:
-    return (
-        f"{wording.INPUT_KIND} must be linear, steps or cubic, but got {quoted(kind)}."
-    )
+    for kind in [kinds] if isinstance(kinds, str) else by_name.values():
+        if kind not in ("linear", "steps", "cubic"):
+            raise ValueError(
+                f"{wording.INPUT_KIND} must be linear, steps or cubic, but got "
+                f"{quoted(kind)}."
+            )

@@ -1,17 +1,11 @@
-"""The request of a fit: its task (problem and data) and its options.
+"""The request of a fit: its tasks (problems and data) and its options."""
 
-Settings of parameters by their full names.
-
-What all methods of fitting have in common."""
-
-import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
-    TypeAlias,
     TypedDict,
     TypeVar,
     Unpack,
@@ -19,24 +13,19 @@ from typing import (
     overload,
 )
 
-import equinox as eqx
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data, check_sizes
 from .._data.stack import DataStack, data_set, joined
 from .._equation.equation import Equation
-from .._inference.bootstrap import check_level
 from .._loss.gradients import AbstractGradient, check_data
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.network import Network
 from .._problem.parameters import Parameter, find, parameter_arrays
 from .._problem.problem import Problem
-from .._results.batch import FitBatch
-from .._results.result import AbstractFit
-from .._search.setup import FitSetup
 from .._solve.runge_kutta import AbstractSolver
-from .._util.errors import DataError, did_you_mean, shown
+from .._util.errors import DataError, check_level, did_you_mean, shown
 from .._util.progress import Progress
 from .fit_options import ALL_FITS, DESCENT, defaults, with_fields
 from .study import Study
@@ -45,8 +34,8 @@ from .study import Study
 def by_full_names(
     problem: Problem, parameters: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The settings of a problem's parameters, by names that stay unambiguous when the
-    history has other parameters.
+    """Return the settings of a problem's parameters by their full names, which stay
+    unambiguous when the history has other parameters.
 
     >>> import ddefind as dd
     >>> model = dd.equation("x' = a * x(t - tau)")
@@ -72,10 +61,9 @@ Item = TypeVar("Item")
 class FitTask:
     """One fit: a problem and its data.
 
-    `starts` are start values of this fit alone, by name, and `seed` is that of its
-    random starts. `equation` is the text equation that the problem was made from, if it
-    was made from one. In a `study` the problem and the data are those of the first
-    experiment."""
+    `starts` are start values of this fit alone, by name, and `seed` is for its random
+    starts. `equation` is the text that the problem was made from, if any. In a `study`
+    the problem and the data are those of the first experiment."""
 
     problem: Problem
     data: Data
@@ -88,8 +76,8 @@ class FitTask:
 @final
 @dataclass(frozen=True)
 class FitTasks(Sequence[FitTask]):
-    """The fits of a `fit_many`, numbered. What is given once is for all of them; task i
-    is made when it is asked for, with the seed `seed` + i."""
+    """The fits of a `fit_many`, numbered. What is given once is for all of them. Task i
+    is made when it is read, with the seed `seed` + i."""
 
     problems: Sequence[Problem]
     sets: Sequence[Data]
@@ -146,24 +134,20 @@ class FitTasks(Sequence[FitTask]):
         return None if None in labels else tuple(map(str, labels))
 
     def stack(self, numbers: np.ndarray) -> DataStack:
-        """The data of the tasks with these numbers, as arrays."""
-        own = numbers if len(self.sets) > 1 else 0 * numbers
+        """Return the data of the tasks with these numbers, as arrays."""
+        rows = numbers if len(self.sets) > 1 else 0 * numbers
         if isinstance(self.sets, DataStack):
-            return self.sets.take(own)
-        return joined(Data, [self.sets[i] for i in own])
+            return self.sets.take(rows)
+        return joined(Data, [self.sets[i] for i in rows])
 
 
 def distinct(items: Iterable[Item]) -> list[Item]:
-    """The items without repetitions of the same object."""
+    """Return the items without repetitions of the same object."""
     return list({id(item): item for item in items}.values())
 
 
-# The setup of a task, and its problem with the values of what is fixed.
-SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
-
-
 class LeastSquaresKeywords(TypedDict, total=False):
-    """The types of the keyword arguments that every method has, for type checkers."""
+    """The types of the keyword arguments that every method has."""
 
     history: Any
     inputs: Mapping[str, Any] | None
@@ -192,8 +176,8 @@ class FitKeywords(LeastSquaresKeywords, total=False):
 @dataclass(frozen=True, kw_only=True)
 @with_fields(defaults(ALL_FITS, DESCENT))
 class FitOptions:
-    """The options that all fits of a call share, as `fit_options.py` lists them. None
-    stands for the default of the method that fits."""
+    """The options that all fits of a call share, from the table in `fit_options.py`.
+    None stands for the default of the method."""
 
     if TYPE_CHECKING:
 
@@ -213,7 +197,7 @@ class FitOptions:
         )
 
     def settings(self, task: FitTask) -> dict[str, Any]:
-        """The settings of the parameters by name, with the starts of one fit."""
+        """Return the settings of the parameters by name, with the starts of one fit."""
         settings = dict(self.parameters or {})
         for name, value in task.starts.items():
             shared = settings.get(name)
@@ -223,7 +207,7 @@ class FitOptions:
 
 
 def read_options(function: str, keywords: FitKeywords) -> FitOptions:
-    """The options from keyword arguments; a misspelt one is named with its remedy."""
+    """Read the options from keyword arguments; name a misspelt one with its remedy."""
     known = [field.name for field in fields(FitOptions)]
     for name in keywords:
         if name not in known:
@@ -233,17 +217,13 @@ def read_options(function: str, keywords: FitKeywords) -> FitOptions:
             )
     options = FitOptions(**keywords)
     check_level(options.level)
-    _check_parameters(options.parameters)
-    check_seed(options.seed)
-    return options
-
-
-def _check_parameters(parameters: Any) -> None:
-    if parameters is not None and not isinstance(parameters, Mapping):
+    if not isinstance(options.parameters, Mapping | None):
         raise TypeError(
             "`parameters` maps names to settings, as {'tau': dd.Parameter(start=1.0, "
-            f"lower=0.1)}} or {{'tau': 1.0}}, but got {shown(parameters)}."
+            f"lower=0.1)}} or {{'tau': 1.0}}, but got {shown(options.parameters)}."
         )
+    check_seed(options.seed)
+    return options
 
 
 def check_seed(seed: Any) -> None:
@@ -251,21 +231,3 @@ def check_seed(seed: Any) -> None:
     is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not is_whole or seed < 0:
         raise ValueError(f"`seed` must be an integer from 0 on, but got {shown(seed)}.")
-
-
-class AbstractMethod(eqx.Module):
-    """A way to fit: `LeastSquares`, or an optimiser of gradient descent such as `Adam`.
-
-    A new method needs these three functions; `fit(..., optimizer=...)` calls them."""
-
-    @abc.abstractmethod
-    def check(self, options: FitOptions) -> None:
-        """Refuse options that the method does not have."""
-
-    @abc.abstractmethod
-    def fit(self, task: FitTask, options: FitOptions) -> AbstractFit:
-        """One fit, on all cores."""
-
-    @abc.abstractmethod
-    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Any]:
-        """Many fits of one model, at the same time."""

@@ -1,4 +1,4 @@
-r"""The scales of networks, from data: what they are called with, and their size.
+r"""The scales of networks, from data: those of their inputs, and their size.
 
 The equation is not solved. Its functions are evaluated along a smooth curve through the
 data, for several delays, and a network gets
@@ -57,25 +57,22 @@ class _Curve(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """What is seen of a network: what it is called with [K, inputs], how each of its
-    outputs moves what is computed with it [K, outputs, c], what that is to be [K, c],
-    and its mean value [outputs]."""
+    """The inputs and the use of a network at K points along the curve."""
 
-    inputs: np.ndarray
-    effects: np.ndarray
-    targets: np.ndarray
-    level: np.ndarray
+    inputs: np.ndarray  # [K, inputs]
+    effects: np.ndarray  # how each output moves the computed values, [K, outputs, c]
+    targets: np.ndarray  # what the computed values should be, [K, c]
+    level: np.ndarray  # the mean value of each output
 
 
 def scaled_networks(problem: Problem, data: Data) -> Problem:
-    """The problem with networks that have the scales of the data. Those that have
-    scales already, as in the problem of an earlier fit, keep them."""
+    """Give the networks of a problem the scales of the data."""
     return scaled_together([problem], [data])[0]
 
 
 def scaled_together(problems: Sequence[Problem], sets: Sequence[Data]) -> list[Problem]:
-    """Several problems that differ in numbers only, with networks that have the scales
-    of all data sets together."""
+    """Give the networks of problems that differ in numbers only the scales of all data
+    sets together. Networks that have scales, as those of an earlier fit, keep them."""
     networks = networks_in(problems[0])
     if all(network.has_scales for network in networks):
         return list(problems)
@@ -84,8 +81,8 @@ def scaled_together(problems: Sequence[Problem], sets: Sequence[Data]) -> list[P
         with_networks(
             problem,
             [
-                network if network.has_scales else _scaled(network, list(seen))
-                for network, seen in zip(networks_in(problem), zip(*samples))
+                network if network.has_scales else _scaled(network, list(of_network))
+                for network, of_network in zip(networks_in(problem), zip(*samples))
             ],
         )
         for problem in problems
@@ -93,7 +90,7 @@ def scaled_together(problems: Sequence[Problem], sets: Sequence[Data]) -> list[P
 
 
 def _scaled(network: Network, samples: list[_Sample]) -> Network:
-    """The network with the scales that samples of it show."""
+    """Give the network the scales that its samples show."""
     inputs, effects, targets, levels = (
         np.concatenate(each)
         for each in zip(*(s._replace(level=s.level[None]) for s in samples))
@@ -110,8 +107,8 @@ def _scaled(network: Network, samples: list[_Sample]) -> Network:
 
 
 def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the standard deviation of each column, as far as it is known. That
-    of a column that does not vary is its absolute value, or 1."""
+    """Compute the mean and the standard deviation of each column. A column that does
+    not vary gets its absolute value as deviation, or 1."""
     mean = _mean(rows)
     deviation = np.sqrt(_mean((rows - mean) ** 2))
     varies = deviation > 1e-9 * np.abs(mean)
@@ -121,7 +118,7 @@ def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
-    """The mean over the first axis of what is finite; NaN where nothing is."""
+    """Compute the mean over the first axis of what is finite; NaN where nothing is."""
     known = np.isfinite(rows)
     count = np.sum(known, axis=0)
     total = np.sum(np.where(known, rows, 0.0), axis=0)
@@ -129,7 +126,7 @@ def _mean(rows: np.ndarray) -> np.ndarray:
 
 
 def _samples(problem: Problem, data: Data) -> list[_Sample]:
-    """What is seen of each network of a problem with one data set."""
+    """Sample each network of a problem with one data set."""
     values = parameter_vector(problem)
     # What is not known yet is taken as 1.
     problem = with_values(problem, np.where(np.isfinite(values), values, 1.0))
@@ -142,13 +139,13 @@ def _samples(problem: Problem, data: Data) -> list[_Sample]:
         **_observe_samples(problem, curve, x),
     }
     return [
-        parts.get(number, _unseen(network))
+        parts.get(number, _unknown_sample(network))
         for number, network in enumerate(networks_in(problem))
     ]
 
 
-def _unseen(network: Network) -> _Sample:
-    """The sample of a network that computes a delay: nothing is known of it."""
+def _unknown_sample(network: Network) -> _Sample:
+    """Return the sample of a network that computes a delay: nothing is known of it."""
     return _Sample(
         np.full((1, network.inputs or 0), np.nan),
         np.full((1, network.outputs, 1), np.nan),
@@ -158,7 +155,7 @@ def _unseen(network: Network) -> _Sample:
 
 
 def _curve(data: Data) -> _Curve:
-    """Smooth curves through all quantities that were measured at two times or more."""
+    """Draw smooth curves through all quantities with two measured times or more."""
     t = np.linspace(max(float(data.t[0]), 0.0), data.T, _TIMES)
     columns = []
     for values in data.x.T:
@@ -166,10 +163,10 @@ def _curve(data: Data) -> _Curve:
         if len(np.unique(data.t[known])) < 2:
             columns.append((np.full(_TIMES, np.nan), np.full(_TIMES, np.nan)))
             continue
-        own = Data(data.t[known], values[known])
-        curve = smooth(own)
+        measured = Data(data.t[known], values[known])
+        curve = smooth(measured)
         if curve is None:
-            x = np.interp(t, own.t, own.x[:, 0])
+            x = np.interp(t, measured.t, measured.x[:, 0])
             columns.append((x, np.gradient(x, t)))
         else:
             columns.append((curve.x(t)[:, 0], curve.slope(t)[:, 0]))
@@ -178,9 +175,8 @@ def _curve(data: Data) -> _Curve:
 
 
 def _states(problem: Problem, curve: _Curve) -> tuple[np.ndarray, np.ndarray]:
-    """The states along the curve and their slopes, [M, d]. `observe` is solved for
-    them as if it were linear. A state that was not measured is 1, with the slope NaN.
-    """
+    """Return the states along the curve and their slopes, [M, d]. `observe` is solved
+    for them as if it were linear. An unmeasured state is 1, with the slope NaN."""
     measured = np.all(np.isfinite(curve.x), axis=0)
     ones = np.ones(problem.dimension)
     if problem.observe is None:
@@ -205,7 +201,7 @@ def _observed_at(observe: Any, x: np.ndarray) -> tuple[jax.Array, jax.Array]:
 def _rhs_samples(
     problem: Problem, t: np.ndarray, x: np.ndarray, slope: np.ndarray, T: float
 ) -> dict[int, _Sample]:
-    """The samples of the networks in the right-hand side."""
+    """Sample the networks in the right-hand side."""
     if not networks_in(problem.rhs):
         return {}
     leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
@@ -230,9 +226,9 @@ def _rhs_samples(
 
 
 def _larger_than_slope(slope: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """The factor by which a term of the right-hand side is larger than the slope, of
-    each component, given the `rest` of the right-hand side along the curve: a network
-    makes up for what the other terms are more than the slope."""
+    """Return the factor, for each component, by which a term of the right-hand side is
+    larger than the slope, given the `rest` of the right-hand side along the curve: a
+    network compensates for the excess of the other terms over the slope."""
     with np.errstate(all="ignore"):
         variances = [_mean((a - _mean(a)) ** 2) for a in (slope, rest)]
         factor = np.sqrt(1 + variances[1] / variances[0])
@@ -242,15 +238,15 @@ def _larger_than_slope(slope: np.ndarray, rest: np.ndarray) -> np.ndarray:
 def _observe_samples(
     problem: Problem, curve: _Curve, x: np.ndarray
 ) -> dict[int, _Sample]:
-    """The samples of the networks in `observe`."""
+    """Sample the networks in `observe`."""
     if not networks_in(problem.observe):
         return {}
     return _samples_of(problem.observe, (x, curve.t), curve.x)[0]
 
 
 def _history_samples(problem: Problem, x: np.ndarray, T: float) -> dict[int, _Sample]:
-    """The samples of the networks in the history, at two times whose mean is zero and
-    whose standard deviation is the scale of time."""
+    """Sample the networks in the history, at two times whose mean is zero and whose
+    standard deviation is the scale of time."""
     if not networks_in(problem.history):
         return {}
     times = np.array([-_PAST, _PAST]) * T
@@ -267,11 +263,11 @@ def _history_samples(problem: Problem, x: np.ndarray, T: float) -> dict[int, _Sa
 def _samples_of(
     function: Any, arguments: Any, targets: np.ndarray
 ) -> tuple[dict[int, _Sample], np.ndarray]:
-    """The samples of the networks in a function, and its values without them. There are
-    no samples if a network is called inside of a condition or loop of JAX, from which
-    its inputs cannot be taken: it then has no scales."""
+    """Sample the networks in a function, and return its values without them. There are
+    no samples, and so no scales, if a network is called inside a condition or loop of
+    JAX, from which its inputs cannot be taken."""
     try:
-        values, inputs, effects = _seen(function, arguments)
+        values, inputs, effects = _probe(function, arguments)
     except jax.errors.UnexpectedTracerError:
         return {}, np.zeros(1)
     samples = {
@@ -288,10 +284,10 @@ def _samples_of(
 
 
 @eqx.filter_jit
-def _seen(function: Any, arguments: Any) -> Any:
-    """The value of a function with outputs of zero of its numbered networks; what each
-    network is called with, [K, calls, inputs]; and how the value changes if one output
-    is 1, [K, outputs, c]. The first axis of the arguments is over K rows."""
+def _probe(function: Any, arguments: Any) -> Any:
+    """Return the value of a function whose numbered networks put out zero; the inputs
+    of each network, [K, calls, inputs]; and how the value changes if one output is 1,
+    [K, outputs, c]. The first axis of the arguments is over K rows."""
 
     def at(*arguments: Any) -> Any:
         def value(given: Any) -> Any:
@@ -312,5 +308,5 @@ def _seen(function: Any, arguments: Any) -> Any:
 
 
 def _read(t: np.ndarray, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The rows at other times, by linear interpolation."""
+    """Interpolate the rows linearly at other times."""
     return np.stack([np.interp(times, t, column) for column in rows.T], axis=1)

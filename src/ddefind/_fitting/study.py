@@ -1,9 +1,5 @@
-"""A study as `fit` gets it: several experiments, and one problem for each.
-
-One experiment of a study: its data, and what is known about it.
-
-Data as a fit needs them: with the quantities of the model, and with times that begin
-where the history ends."""
+"""The experiments of a study, and data as a fit needs them: with the quantities of the
+model, and with times that begin where the history ends."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +67,7 @@ class Experiment:
 
 
 def labels_of(experiments: Sequence[Experiment]) -> tuple[str, ...]:
-    """The labels of the experiments of a study: their own, or their numbers."""
+    """Return the labels of the experiments of a study, or their numbers."""
     labels = tuple(
         str(number) if each.label is None else each.label
         for number, each in enumerate(experiments, start=1)
@@ -85,40 +81,21 @@ def labels_of(experiments: Sequence[Experiment]) -> tuple[str, ...]:
     return labels
 
 
-# Data that begin after more than so many lengths of the record are far from time zero.
+# Data that begin after more lengths of the record than this are far from time zero.
 _FAR = 20.0
 
 
 def matched_data(problem: Problem, equation: Equation | None, data: Data) -> Data:
-    """The data with a column for each quantity that an equation observes, and with
-    times that are counted from the first one where the history is meant to end."""
+    """Return the data with a column for each quantity that an equation observes.
+
+    Times are counted from the first one if they begin later than one length of the
+    record, and the equation is the same at all times: the history is meant to end where
+    the data begin. If the equation depends on time, data that begin far from zero are
+    refused."""
+    check_instance("data", data, Data, "Data(t, x)")
     if equation is not None:
-        check_instance("data", data, Data, "Data(t, x)")
         _check_names(equation, data)
         data = data.select(equation.observed)
-    return _from_first_time(problem, data)
-
-
-def _check_names(equation: Equation, data: Data) -> None:
-    """Refuse a single column that has the name of a state but would be taken for
-    another quantity, which is computed from the states."""
-    (name, *others), observed = data.names, equation.observed
-    is_renamed = not others and len(observed) == 1 and name not in observed
-    if not (is_renamed and data.has_given_names and name in equation.states):
-        return
-    raise DataError(
-        f"Column {quoted(name)} has the name of a state, but the model observes "
-        f"{quoted(observed[0])}. Name the column {quoted(observed[0])} if it holds "
-        "that, and transform its values first if it does not."
-    )
-
-
-def _from_first_time(problem: Problem, data: Data) -> Data:
-    """The data, with times that are counted from the first one if they begin later than
-    one length of the record, and the equation is the same at all times: the history is
-    meant to end where the data begin. If the equation depends on time, data that begin
-    far from zero are refused."""
-    check_instance("data", data, Data, "Data(t, x)")
     first, length = float(data.t[0]), float(data.T - data.t[0])
     if len(data) < 2 or first <= length:
         return data
@@ -135,6 +112,20 @@ def _from_first_time(problem: Problem, data: Data) -> Data:
     return data
 
 
+def _check_names(equation: Equation, data: Data) -> None:
+    """Refuse a single column that has the name of a state but would be taken for
+    another quantity, which is computed from the states."""
+    (name, *others), observed = data.names, equation.observed
+    is_renamed = not others and len(observed) == 1 and name not in observed
+    if not (is_renamed and data.has_given_names and name in equation.states):
+        return
+    raise DataError(
+        f"Column {quoted(name)} has the name of a state, but the model observes "
+        f"{quoted(observed[0])}. Name the column {quoted(observed[0])} if it holds "
+        "that, and transform its values first if it does not."
+    )
+
+
 @final
 @dataclass(frozen=True)
 class Study:
@@ -149,8 +140,9 @@ class Study:
 
 
 def read_experiments(data: Any) -> list[Experiment] | None:
-    """The experiments of a study; None if `data` is one data set, or no list. A list of
-    data sets is refused: it may stand for two things."""
+    """Return the experiments of a study; None if `data` is one data set, or no list.
+
+    A list of data sets is refused: it may stand for two things."""
     if isinstance(data, Experiment):
         return [data]
     if isinstance(data, Data) or not isinstance(data, Sequence | dict):
@@ -183,8 +175,8 @@ def make_study(
     problems: Sequence[Problem],
     models: Sequence[Equation | None],
 ) -> Study:
-    """The study of several experiments, each with its problem and, if it is a text, its
-    equation."""
+    """Return the study of several experiments, each with its problem and, if the model
+    is a text, its equation."""
     labels, parts = labels_of(experiments), []
     for each, problem, model in zip(experiments, problems, models):
         if isinstance(problem.history, Smooth):
@@ -193,15 +185,6 @@ def make_study(
                 "history for a study, such as `affine`."
             )
         parts.append(matched_data(problem, model, each.data))
-    _check_quantities(parts, labels)
-    values = tuple(dict(each.values or {}) for each in experiments)
-    data = study_data(parts, labels)
-    alike = tuple(with_same_tables(problems, data.T))
-    return Study(alike, data, values, tuple(model for model in models if model))
-
-
-def _check_quantities(parts: Sequence[Data], labels: Sequence[str]) -> None:
-    """Refuse experiments with different quantities, where no equation names them."""
     for part, label in zip(parts, labels):
         if part.names != parts[0].names:
             raise ValueError(
@@ -209,3 +192,7 @@ def _check_quantities(parts: Sequence[Data], labels: Sequence[str]) -> None:
                 f"{labels[0]!r} are {', '.join(parts[0].names)}. Give all experiments "
                 "the same columns, with NaN for what was not measured."
             )
+    values = tuple(dict(each.values or {}) for each in experiments)
+    data = study_data(parts, labels)
+    alike = tuple(with_same_tables(problems, data.T))
+    return Study(alike, data, values, tuple(model for model in models if model))

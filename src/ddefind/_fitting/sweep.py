@@ -34,9 +34,9 @@ from .._util.machine import cores
 from .._util.progress import Reporter
 from .._util.version import __version__
 from .fit_options import SWEEPS, defaults, with_fields
+from .method import AbstractMethod
 from .optimizers import AbstractOptimizer
 from .request import (
-    AbstractMethod,
     FitKeywords,
     FitOptions,
     FitTask,

@@ -9,6 +9,7 @@ from .._loss.path_costs import Points
 from .._problem.network_weights import Networks, count_weights, named_indices
 from .._search.batches import refine
 from .._search.levenberg_marquardt import LIMIT, NO_START, STUCK
+from .._util.errors import check_level
 from .._util.shown import (
     AbstractShown,
     Cells,
@@ -78,12 +79,6 @@ class Bootstrap(AbstractShown):
         about = f"{self.kind.capitalize()} bootstrap, {len(self.values)} fits{failed}."
         table = Cells(header, rows, left=(0, 4, 5))
         return Shown([table, *count_weights(self.networks), "", about])
-
-
-def check_level(level: float) -> None:
-    """Raise an error unless `level` is a confidence level."""
-    if not (isinstance(level, (int, float)) and 0 < level < 1):
-        raise ValueError(f"`level` must lie between 0 and 1, but got {level!r}.")
 
 
 def bootstrap(

@@ -20,9 +20,8 @@ from .._problem.general_delays import (
 )
 from .._problem.network import Network, networks_in, numbered_networks, probing
 from .._problem.problem import Problem
-from .._util.errors import shown
+from .._util.errors import check_level, shown
 from .._util.shown import frame_of_rows
-from .bootstrap import check_level
 from .covariance import Uncertainty, propagate
 
 # A mean over the past is taken over this many equally likely delays.

@@ -19,7 +19,7 @@ from .._inference.assessment import (
     residuals_of,
     test_residuals,
 )
-from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
+from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
 from .._inference.disturbed import (
@@ -49,6 +49,7 @@ from .._search.batches import Minimum, SearchResult
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._solve.solution import Solution
+from .._util.errors import check_level
 from .._util.files import nonfinite_as_none
 from .._util.machine import one_blas_thread
 from .._util.progress import Progress, Reporter

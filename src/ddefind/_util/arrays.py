@@ -1,11 +1,9 @@
-"""Conversion of numbers to the JAX arrays that models and histories hold.
-
-Reading and writing rows of a buffer inside compiled loops.
+"""JAX arrays: conversion of numbers, and rows of a buffer inside compiled loops.
 
 A buffer is an array whose first axis is time and whose last axis, where many fits run
 as vectorised lanes, is the lane: shape `[rows, ..., d]` or `[rows, ..., d, lanes]`. A
-row is everything at one time. These functions use the operations that XLA compiles
-without copying the buffer."""
+row is everything at one time. `read`, `write` and `take` use the operations that XLA
+compiles without copying the buffer."""
 
 from typing import Any
 
@@ -17,20 +15,17 @@ from jax.core import Tracer
 
 
 def as_parameter(value: Any) -> Any:
-    """Convert a number, a list of numbers or an array to a floating-point JAX array.
-
-    The result has JAX's default precision. A traced array stays traced. Anything else,
-    such as the placeholders that JAX puts into its trees, is returned unchanged.
-    """
-    if isinstance(value, (bool, np.bool_)) or (
-        isinstance(value, (int, float, list, tuple, np.generic, np.ndarray, jax.Array))
-    ):
-        dtype = jnp.result_type(float)
-        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
-            return value if value.dtype == dtype else value.astype(dtype)
-        # Convert with NumPy first: JAX would compile a program for the conversion.
-        return jnp.asarray(np.asarray(value, dtype=float))
-    return value
+    """Convert a number, a list of numbers or an array to a floating-point JAX array of
+    the default precision. A traced array stays traced. Anything else, such as the
+    placeholders that JAX puts into its trees, is returned unchanged."""
+    numbers = (int, float, list, tuple, np.generic, np.ndarray, jax.Array)
+    if not isinstance(value, numbers):
+        return value
+    dtype = jnp.result_type(float)
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
+        return value if value.dtype == dtype else value.astype(dtype)
+    # Convert with NumPy first: JAX would compile a program for the conversion.
+    return jnp.asarray(np.asarray(value, dtype=float))
 
 
 def as_vector_parameter(value: Any) -> Any:
@@ -42,20 +37,18 @@ def as_vector_parameter(value: Any) -> Any:
 
 
 def is_parameter(leaf: Any) -> bool:
-    """Return whether a leaf of a problem is learned: a floating-point array of JAX. An
-    array of NumPy is a table of constants."""
+    """Whether a leaf of a problem is learned: a floating-point array of JAX. An array
+    of NumPy is a table of constants."""
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
 def is_traced(tree: Any) -> bool:
-    """Return whether JAX traces an array of a tree: for `jax.jit`, or to differentiate
-    it."""
+    """Whether JAX traces an array of a tree: for `jax.jit`, or to differentiate it."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def is_concrete(value: Any) -> bool:
-    """Return whether Python can read the number: it can under `jax.grad`, but not
-    under `jax.jit`."""
+    """Whether Python can read the number, as under `jax.grad`, but not `jax.jit`."""
     try:
         np.asarray(float(value))
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
@@ -78,10 +71,8 @@ def write(buffer: jax.Array, i: jax.Array | int, row: jax.Array) -> jax.Array:
 
 
 def take(table: jax.Array, j: jax.Array) -> jax.Array:
-    """Return row `j`, where `j` is one index, or a vector with one index per lane.
-
-    The indices must lie within the table: they are not checked.
-    """
+    """Return row `j`: one index, or a vector with one index per lane. The indices must
+    lie within the table; they are not checked."""
     if jnp.ndim(j) == 0:
         return read(table, j)
     index = j.reshape((1,) * (table.ndim - 1) + j.shape)

@@ -22,8 +22,7 @@ class ResultError(ValueError):
 
 
 def quoted(text: str, length: int = 40) -> str:
-    """Return a text for use in a message: in quotes, with special characters escaped,
-    and shortened to at most `length` characters.
+    """Return a text for a message: in quotes, escaped, and shortened to `length`.
 
     >>> print(quoted("12 mg"))
     '12 mg'
@@ -32,8 +31,7 @@ def quoted(text: str, length: int = 40) -> str:
 
 
 def shown(value: Any, length: int = 60) -> str:
-    """Return any value for use in a message: as Python writes it, or, if that is long,
-    what it is.
+    """Return any value for a message: as Python writes it or, if long, by its kind.
 
     >>> shown(5), shown([0.5] * 100)
     ('5', 'a list of length 100')
@@ -92,3 +90,9 @@ def check_positive(argument: str, value: Any) -> None:
     """Raise a ValueError unless `value` is a positive, finite number."""
     if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"`{argument}` must be a positive number, but got {value!r}.")
+
+
+def check_level(level: float) -> None:
+    """Raise an error unless `level` is a confidence level."""
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise ValueError(f"`level` must lie between 0 and 1, but got {level!r}.")

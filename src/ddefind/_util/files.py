@@ -1,18 +1,14 @@
-"""Reading and writing whole files.
+"""Reading and writing whole files, and numbers for JSON.
 
 Reading raises a `DataError` that says what is wrong with the file. Writing replaces a
 file in one step, so that a failure never leaves a file that is half written.
 
-Numbers for JSON files: arrays as nested lists, and what JSON has no number for.
-
-JSON knows neither NaN nor infinity. `nonfinite_as_words` writes them as the words
-"NaN", "Infinity" and "-Infinity", which `float` and `numpy.array(..., dtype=float)`
-read again, so nothing is lost. `nonfinite_as_none` writes None (`null` in JSON), for
-readers who only need to know that there is no number.
-
-Both accept any nesting of dictionaries, lists, tuples and arrays, and leave integers,
-truth values, texts and None as they are. They do not import NumPy, so that a command
-that computes nothing need not load it."""
+JSON has neither NaN nor infinity. `nonfinite_as_words` writes them as the words "NaN",
+"Infinity" and "-Infinity", which `float` and `numpy.array(..., dtype=float)` read
+again, so nothing is lost. `nonfinite_as_none` writes None (`null` in JSON), for readers
+who only need to know that there is no number. Both accept any nesting of dictionaries,
+lists, tuples and arrays. NumPy is not imported, so that a command that computes nothing
+need not load it."""
 
 import codecs
 import math
@@ -57,8 +53,7 @@ def read_text(path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file, or raise a `DataError` that says why it cannot be
-    read."""
+    """Return the content of a file; a `DataError` says why it cannot be read."""
     name = file_name(path)
     try:
         return _content(Path(path), name)
@@ -67,8 +62,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def file_name(path: str | os.PathLike[str]) -> str:
-    """Return a path as messages show it: on one line, with quotes and escapes if it
-    holds characters that cannot be printed."""
+    """Return a path for messages: on one line, and escaped if it cannot be printed."""
     if not isinstance(path, str | os.PathLike):
         kind = type(path).__name__
         raise TypeError(f"`path` must be the name of a file, but got {kind}.")
@@ -118,10 +112,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file in one step: whatever happens, the path holds either the whole new
     content or what it held before.
 
-    The content goes to a temporary file in the same folder, which is then renamed. A
-    text may hold names of files that are not in the encoding of the system: they are
-    written as they were.
-    """
+    The content goes to a temporary file in the same folder, which is then renamed."""
+    # Names of files in a text may not be in the encoding of the system.
     is_text = isinstance(content, str)
     data = content.encode("utf-8", "surrogateescape") if is_text else content
     if not path.parent.is_dir():
@@ -150,7 +142,13 @@ def nonfinite_as_words(value: Any) -> Any:
     >>> np.array(['NaN', '-Infinity'], dtype=float)
     array([ nan, -inf])
     """
-    return _encoded(value, _word)
+
+    def word(number: float) -> str:
+        if math.isnan(number):
+            return "NaN"
+        return "Infinity" if number > 0 else "-Infinity"
+
+    return _encoded(value, word)
 
 
 def nonfinite_as_none(value: Any) -> Any:
@@ -162,14 +160,8 @@ def nonfinite_as_none(value: Any) -> Any:
     return _encoded(value, lambda _: None)
 
 
-def _word(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
 def _encoded(value: Any, replacement: Callable[[float], str | None]) -> Any:
-    """`value` with each number that is not finite as `replacement(number)`."""
+    """Return `value` with each number that is not finite as `replacement(number)`."""
     if hasattr(value, "tolist"):  # arrays and scalars of NumPy and JAX
         value = value.tolist()
     if isinstance(value, dict):

@@ -1,6 +1,7 @@
-"""What importing ddefind sets in JAX: double precision, and fast loops on a CPU.
+"""What ddefind sets in JAX: double precision, fast loops on a CPU, and the cache of
+compiled programs.
 
-Both settings respect what the user has set already, and neither loads JAX:
+No setting loads JAX, and each respects what the user has set already:
 
 - Precision: ddefind computes in float64, since least squares and delays need more than
   seven digits. `JAX_ENABLE_X64` in the environment overrides this.
@@ -11,12 +12,10 @@ Both settings respect what the user has set already, and neither loads JAX:
   The option is internal to XLA: without it all results are the same, only later. It
   must be set before JAX computes for the first time. A value that `XLA_FLAGS` already
   holds is kept.
-
-A folder in which JAX keeps compiled programs, so that neither the next command nor
-the next worker compiles them again.
-
-It is in the user's folder for caches. The environment variable `DDEFIND_CACHE` names
-another folder, or is `off`. A cache that is already set up for JAX is left as it is."""
+- Cache: a folder of compiled programs, so that neither the next command nor the next
+  worker compiles them again. It is in the user's folder for caches. The environment
+  variable `DDEFIND_CACHE` names another folder, or is `off`.
+"""
 
 import os
 import sys
@@ -53,9 +52,7 @@ def set_up_cache() -> None:
     """Let JAX use the cache folder, unless it is switched off, set already, or cannot
     be written. Programs that JAX has compiled before are not in it."""
     wanted = os.environ.get("DDEFIND_CACHE", "")
-    if wanted.lower() in ("off", "0", "no", "false"):
-        return
-    if _FOLDER in os.environ:
+    if wanted.lower() in ("off", "0", "no", "false") or _FOLDER in os.environ:
         return
     folder = Path(wanted) if wanted else _user_cache() / "ddefind"
     try:
@@ -75,14 +72,12 @@ def set_up_cache() -> None:
 
 
 def _set_in_jax(folder: Path) -> None:
-    """Set the folder in JAX, which has read the environment already, unless it has
-    one."""
+    """Set the folder, unless it has one, in JAX that has read the environment."""
     config = sys.modules["jax"].config
-    if config.jax_compilation_cache_dir:
-        return
-    config.update("jax_compilation_cache_dir", str(folder))
-    if _LEAST_SECONDS not in os.environ:
-        config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    if not config.jax_compilation_cache_dir:
+        config.update("jax_compilation_cache_dir", str(folder))
+        if _LEAST_SECONDS not in os.environ:
+            config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
 def _user_cache() -> Path:

@@ -1,8 +1,5 @@
-"""How many processor cores the process may use.
-
-Computing on the processor's cores where JAX has an accelerator, too.
-
-The threads of BLAS, of which fits use one each."""
+"""The machine: the cores that the process may use, where JAX computes, and the threads
+of BLAS."""
 
 import functools
 import os
@@ -33,7 +30,7 @@ def cores() -> int:
 
 @contextmanager
 def at_most_cores(most: int) -> Iterator[None]:
-    """A context in which work that this thread begins uses no more cores than that."""
+    """Limit the cores that work of this thread uses, within a context."""
     before = _MOST.set(most)
     try:
         yield
@@ -42,7 +39,7 @@ def at_most_cores(most: int) -> Iterator[None]:
 
 
 def on_host() -> AbstractContextManager:
-    """A context, for one thread, in which JAX computes on the cores of the processor.
+    """Return a context, for one thread, in which JAX computes on the processor's cores.
 
     Programs that take many small steps, one after the other, are far slower on an
     accelerator, which needs microseconds to begin each of them."""
@@ -61,12 +58,12 @@ _inside = 0
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context in which BLAS uses one thread. Fits run on threads of their own, one
+    """Let BLAS use one thread within a context. Fits run on threads of their own, one
     for each core, and small matrices take far longer on several threads that wait for
     each other.
 
-    The limit is that of the whole process. Several threads may be inside: the first
-    sets it, and the last takes it back."""
+    The limit holds for the whole process. Several threads may be inside: the first sets
+    it, and the last takes it back."""
     global _inside
     with _LOCK:
         if _inside == 0:
@@ -83,8 +80,8 @@ def one_blas_thread() -> Iterator[None]:
 
 @functools.cache
 def _setter() -> ThreadPoolExecutor:
-    """The thread that sets the limit and takes it back: threadpoolctl lets no other
-    thread than the one that has set it."""
+    """Return the thread that sets the limit and takes it back: threadpoolctl lets only
+    the thread that set a limit take it back."""
     return ThreadPoolExecutor(1, thread_name_prefix="blas-limit")
 
 

@@ -8,9 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
-# The part of a fit in which the ends of the intervals are sought.
+# The phase of a fit in which the ends of the intervals are sought.
 INTERVALS = "intervals"
-# Work that takes longer than this is explained.
+# Messages are shown if the work has taken longer than this.
 _SECONDS_BEFORE_MESSAGES = 2.0
 
 
@@ -46,9 +46,7 @@ class Reporter:
 
     `progress` is a callback, True for a bar, False for neither, or None for a bar if
     the standard error is a terminal. It is used as a context manager. Work of fewer
-    seconds than `patience` gets no bar, and the bar of longer work goes when it is
-    done.
-    """
+    seconds than `patience` gets no bar; the bar of longer work goes when it is done."""
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class Reporter:
         self.bar: Any = _bar(patience > 0) if progress is True else None
         self.patience, self.has_begun = patience, False
         self.phase, self.began = "", time.perf_counter()
-        self.said: set[str] = set()
+        self.messages: set[str] = set()
 
     def __enter__(self) -> "Reporter":
         if self.bar is not None:
@@ -85,10 +83,7 @@ class Reporter:
 
     def update(self, state: Any, tau: np.ndarray) -> None:
         """Report the progress of gradient descent: the epoch of the slowest fit.
-
-        `state` holds one column per fit (`status`, `epoch`, `best_loss`), `tau` one
-        delay per fit.
-        """
+        `state` and `tau` hold one column for each fit."""
         running = state.status == 0
         epoch = int(state.epoch[running].min()) if running.any() else self.epochs
         lowest = int(np.argmin(state.best_loss))
@@ -96,8 +91,8 @@ class Reporter:
         self.show("epochs", epoch, done, state.best_loss[lowest], float(tau[lowest]))
 
     def show_ends(self, found: int, sought: int, loss: float, tau: float) -> None:
-        """Report that so many ends of intervals are found, of those that are sought.
-        They have a bar of their own, and the time left is counted anew."""
+        """Report how many ends of intervals are found, of those that are sought. They
+        have a bar of their own, and the time left is counted anew."""
         if self.phase != INTERVALS:
             self.phase, self.began = INTERVALS, time.perf_counter()
             if self.bar is not None:
@@ -119,8 +114,8 @@ class Reporter:
         message is shown once, if the work has taken some time."""
         passed = time.perf_counter() - self.began
         left = passed * (self.epochs - epoch) / max(epoch, 1)
-        is_new = message not in self.said and passed > _SECONDS_BEFORE_MESSAGES
-        self.said |= {message} if is_new else set()
+        is_new = message not in self.messages and passed > _SECONDS_BEFORE_MESSAGES
+        self.messages |= {message} if is_new else set()
         now = Progress(
             phase,
             epoch,
@@ -146,11 +141,8 @@ class Reporter:
 
 def _shown(phase: str, loss: float, tau: float) -> dict[str, str]:
     """Return what a bar shows beside the steps and the time."""
-    return {"phase": phase, "loss": f"{loss:.4g}", "tau": _number(tau)}
-
-
-def _number(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.4g}"
+    delay = "-" if np.isnan(tau) else f"{tau:.4g}"
+    return {"phase": phase, "loss": f"{loss:.4g}", "tau": delay}
 
 
 def _bar(is_transient: bool) -> Any:

@@ -1,8 +1,8 @@
-"""What a result shows: tables and sentences, as text, HTML, data frame and JSON.
+"""Printed results: tables and sentences, as text, HTML, data frame and JSON.
 
 A class of results derives from `AbstractShown` and makes one record, `Shown`, of tables
-(`Cells`) and sentences. Whatever is printed of it follows from this record. The cells
-of a table are texts; the `values` behind them are for data frames and JSON.
+(`Cells`) and sentences, from which everything printed follows. The cells of a table are
+texts; the `values` behind them are for data frames and JSON.
 """
 
 import abc
@@ -21,13 +21,10 @@ class Cells:
 
     - `header` and `rows`: its cells, with one text for each column.
     - `values`: the plain numbers and texts behind each row, by name, ready for JSON.
-    - `left`: the indices of the columns that are aligned to the left. All others are
-      aligned to the right.
-    - `min_widths`: the least width of each column, from the first column on. A column
-      is as wide as its widest cell where that is wider.
+    - `left`: the indices of the columns that are aligned to the left, not the right.
+    - `min_widths`: the least width of each column, from the first column on.
     - `most_rows`: how many rows are printed below the header. If there are more, a last
-      line says how many were left out.
-    - `row_noun`: what the rows are called in that line.
+      line says how many were left out, and calls them by the `row_noun`.
 
     >>> table = Cells(("name", "value"), [("r", "2.5"), ("K", "10")])
     >>> print(*table.lines(), sep="\\n")
@@ -167,11 +164,9 @@ def listed(texts: Sequence[str], word: str = "and") -> str:
 
 
 def decimals(value: float, error: float | None) -> int | None:
-    """Return how many decimals to print of a value with a standard error.
-
-    That many show the standard error with two significant digits. None stands for "no
-    fixed number of decimals": there is no error, or the numbers are so large or so
-    small that they are better printed with an exponent.
+    """Return how many decimals show the standard error of a value with two significant
+    digits. None stands for no fixed number of decimals: there is no error, or the
+    numbers are so large or so small that they are better printed with an exponent.
 
     >>> decimals(2.34567, 0.012), decimals(2.34567, None)
     (3, None)

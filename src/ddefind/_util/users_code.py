@@ -43,27 +43,26 @@ _TAKES_NUMBER = (
     "use `jax.numpy` (`import jax.numpy as jnp`), as `jnp.exp` for `math.exp`, and "
     "run loops a fixed number of times",
 )
+_OF_NUMBERS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerIntegerConversionError,
+)
 
 
 def users_line(
     frames: Iterable[traceback.FrameSummary], libraries: tuple[str, ...] = ()
 ) -> str:
-    """The last line of the user's own code in a stack trace, for error messages: not
-    in JAX, NumPy or this package, nor in one of the other `libraries`."""
+    """Return the last line of the user's own code in a stack trace, for error messages:
+    not in JAX, NumPy or this package, nor in one of the other `libraries`."""
     frames = list(frames)
     known = (*_LIBRARIES, *libraries)
-    users = [
-        frame
-        for frame in frames
-        if not frame.filename.startswith(known)
-        and not _is_standard_library(frame.filename)
-    ]
-    frame = (users or frames)[-1]
+
+    def is_users(name: str) -> bool:
+        is_standard = name.startswith(_STANDARD) and "site-packages" not in name
+        return not (name.startswith(known) or is_standard)
+
+    frame = ([each for each in frames if is_users(each.filename)] or frames)[-1]
     return f"{frame.filename}:{frame.lineno}: `{(frame.line or '').strip()}`"
-
-
-def _is_standard_library(filename: str) -> bool:
-    return filename.startswith(_STANDARD) and "site-packages" not in filename
 
 
 @contextlib.contextmanager
@@ -95,17 +94,15 @@ def compilable(name: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> tuple[str, str] | None:
-    """What a function does that JAX cannot compile, and what to do instead; None if
-    the error is not of this kind."""
+    """Return what a function does that JAX cannot compile, and what to do instead; None
+    if the error is not of this kind."""
     if isinstance(error, jax.errors.TracerBoolConversionError):
         return _DECIDES
     if isinstance(error, jax.errors.NonConcreteBooleanIndexError):
         return _SELECTS
     if isinstance(error, jax.errors.TracerArrayConversionError):
         return _CALLS_NUMPY
-    if isinstance(error, jax.errors.ConcretizationTypeError):
-        return _TAKES_NUMBER
-    if isinstance(error, jax.errors.TracerIntegerConversionError):
+    if isinstance(error, _OF_NUMBERS):
         return _TAKES_NUMBER
     if isinstance(error.__cause__, jax.errors.JAXTypeError):
         return _CALLS_NUMPY  # NumPy raises an error of its own after that of JAX.

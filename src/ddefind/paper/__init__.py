@@ -6,8 +6,9 @@ printed tables. `PROTOCOLS` holds the ways in which the parameters are learned.
 for each model and noise level. The command `ddefind paper` does the same. Begin with
 `_experiments.py`.
 
-May import: `_util`, `_data`, `_problem`, `models`, `_solve`, `_figures`, `_loss`,
-`_results`, `_fitting`.
+Uses the package as a user does, by `import ddefind`.
+
+May import: `_util`, `_problem`, `_figures`.
 """
 
 import lazy_loader as _lazy_loader

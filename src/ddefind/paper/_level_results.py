@@ -1,4 +1,4 @@
-"""The results of the paper's experiments: estimates of one model at one noise level."""
+"""The results of one model at one noise level."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .._data.data import Data
-from .._problem.parameters import parameter_values
+import ddefind as dd
+
 from .._util.files import nonfinite_as_none
 from ._experiments import EXPERIMENTS, PROTOCOLS, REPEATS, Experiment
 
@@ -51,7 +51,7 @@ class LevelResults:
     @property
     def true(self) -> np.ndarray:
         """The true values, with which the data were made."""
-        values = parameter_values(self.experiment.true)
+        values = dd.parameter_values(self.experiment.true)
         return np.array([values[name] for name in self.experiment.names.values()])
 
     @property
@@ -80,8 +80,8 @@ class LevelResults:
         """Whether the data come from the exact solution (and not from RK2)."""
         return PROTOCOLS[self.protocol].is_ours
 
-    def data(self, repeat: int) -> Data:
-        """The noisy data set that was fitted in a repeat."""
+    def data(self, repeat: int) -> dd.Data:
+        """Draw again the noisy data set that was fitted in a repeat."""
         exact = self.is_exact
         return self.experiment.data(self.noise, repeat, self.seed, exact=exact)
 
@@ -103,21 +103,21 @@ class LevelResults:
             return (self.mean - self.paper_mean) / np.sqrt(variance)
 
     def rms_z(self, without: Sequence[str] = ()) -> float:
-        """The root mean square of z over the parameters that have one, less those named
-        in `without`. It is about 1 if our estimates and the paper's differ by the noise
-        of their data sets alone."""
+        """Compute the root mean square of z over the parameters that have one, except
+        those in `without`. It is about 1 if our estimates and the paper's differ by the
+        noise of their data sets alone."""
         kept = [name not in without for name in self.experiment.parameters]
         z = self.z[np.array(kept) & np.isfinite(self.z)]
         return float(np.sqrt(np.mean(z**2))) if len(z) else float("nan")
 
     def _printed(self, column: str) -> np.ndarray:
-        """A column of the paper's table, all NaN where the paper has no table."""
+        """Return a column of the paper's table, all NaN where there is no table."""
         table = self.experiment.published(self.noise)
         missing = np.full(len(self.experiment.names), np.nan)
         return missing if table is None else getattr(table, column)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON. What is not finite is None."""
+        """Return plain numbers and strings for JSON. What is not finite is None."""
         arrays = ("true", "estimates", "mean", "sd", "rmse", "cramer_rao")
         arrays += ("paper_mean", "paper_sd", "z")
         return {
@@ -127,14 +127,17 @@ class LevelResults:
             "repeats": self.repeats,
             "seed": self.seed,
             "parameters": list(self.experiment.parameters),
-            **{name: _saved(getattr(self, name)) for name in arrays},
+            **{
+                name: nonfinite_as_none(np.vectorize(rounded)(getattr(self, name)))
+                for name in arrays
+            },
             "statuses": dict(self.statuses),
             "seconds": round(self.seconds, 3),
         }
 
     @staticmethod
     def from_dict(saved: Mapping[str, Any]) -> "LevelResults":
-        """The results that `to_dict` wrote."""
+        """Return the results that `to_dict` wrote."""
         return LevelResults(
             experiment=EXPERIMENTS[saved["model"]],
             noise=float(saved["noise"]),
@@ -146,11 +149,6 @@ class LevelResults:
         )
 
 
-def _saved(array: np.ndarray) -> Any:
-    """Nested lists of rounded numbers, with None for what is not finite."""
-    return nonfinite_as_none(np.vectorize(rounded)(array))
-
-
 def rounded(x: float) -> float:
-    """A number with the digits that are saved of it."""
+    """Round a number to the digits that are saved."""
     return float(f"{x:.{_DIGITS}g}")

@@ -1,4 +1,4 @@
-"""The tables and figures that a run of the paper's experiments shows and writes."""
+"""The tables and figures of a run of the paper's experiments."""
 
 import io
 from collections.abc import Sequence
@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+import ddefind as dd
+
 from .._figures.panels import START
-from .._problem.problem import Problem
-from .._solve.runge_kutta import RK2, RK4
-from .._solve.solve import solve
 from .._util.files import write_whole
 from ._experiments import EXPERIMENTS, PROTOCOLS
 from ._level_results import LevelResults
@@ -37,47 +36,31 @@ _STYLE: Any = {
 
 
 def table_rows(results: LevelResults) -> list[tuple[str, ...]]:
-    """The text of a table's cells: a row for each parameter, in the order of
-    `COLUMNS`."""
+    """Return a table's cells: a row for each parameter, in the order of `COLUMNS`."""
     columns = (
-        results.true,
-        results.paper_mean,
-        results.paper_sd,
-        results.mean,
-        results.sd,
-        results.rmse,
-        results.cramer_rao,
-        results.z,
+        results.experiment.parameters,
+        [f"{true:g}" for true in results.true],
+        map(_spread, results.paper_mean, results.paper_sd),
+        map(_spread, results.mean, results.sd),
+        map(_number, results.rmse),
+        map(_number, results.cramer_rao),
+        [_number(z, ".1f") for z in results.z],
     )
-    rows = []
-    for name, *values in zip(results.experiment.parameters, *columns):
-        true, paper, paper_sd, ours, our_sd, rmse, bound, z = map(float, values)
-        rows.append(
-            (
-                name,
-                f"{true:g}",
-                _spread(paper, paper_sd),
-                _spread(ours, our_sd),
-                _number(rmse),
-                _number(bound),
-                _number(z, ".1f"),
-            )
-        )
-    return rows
+    return list(zip(*columns))
 
 
 def _number(value: float, form: str = ".4f") -> str:
-    """A number, or a dash where there is none."""
+    """Format a number, or a dash where there is none."""
     return f"{value:{form}}" if np.isfinite(value) else "–"
 
 
 def _spread(mean: float, sd: float) -> str:
-    """A mean with its standard deviation, where there is one."""
+    """Format a mean with its standard deviation, where there is one."""
     return f"{mean:.4f} ± {sd:.4f}" if np.isfinite(sd) else _number(mean)
 
 
 def caption(results: LevelResults) -> str:
-    """The heading of a table: model, noise level, number of fits and agreement."""
+    """Return the heading of a table: model, noise level, number of fits, agreement."""
     rms = results.rms_z()
     agreement = f", rms z {rms:.2f}" if np.isfinite(rms) else ""
     subject = f"{results.experiment.title}, noise {results.noise:g}"
@@ -85,7 +68,7 @@ def caption(results: LevelResults) -> str:
 
 
 def rich_table(results: LevelResults) -> Any:
-    """A table for the terminal, at most 80 columns wide."""
+    """Return a table for the terminal, at most 80 columns wide."""
     from rich.table import Table
 
     table = Table(
@@ -106,7 +89,7 @@ def rich_table(results: LevelResults) -> Any:
 
 
 def markdown_table(results: LevelResults) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = ["| " + " | ".join(COLUMNS) + " |"]
     lines.append("|---" + "|---:" * (len(COLUMNS) - 1) + "|")
     lines += ["| " + " | ".join(row) + " |" for row in table_rows(results)]
@@ -150,7 +133,7 @@ def has_figures(model: str, folder: Path) -> bool:
 
 
 def _figure_paths(model: str, folder: Path) -> list[list[Path]]:
-    """For each component, the files of its figure: one for each format."""
+    """Return the files of each component's figure: one for each format."""
     components = EXPERIMENTS[model].components
     names = [f"{model}-{name.replace('*', '_star')}" for name in components]
     names = names if len(names) > 1 else [model]
@@ -160,7 +143,7 @@ def _figure_paths(model: str, folder: Path) -> list[list[Path]]:
 
 
 def _figure_bytes(figure: Any, form: str) -> bytes:
-    """The content of a figure's file."""
+    """Return the content of a figure's file."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
@@ -173,8 +156,8 @@ def _figure_bytes(figure: Any, form: str) -> bytes:
 def trajectory_figure(
     results: LevelResults, component: int = 0, repeat: int = 0
 ) -> Any:
-    """A figure with the true, the target and the predicted trajectory of one component
-    of the state, for one data set."""
+    """Draw the true, the target and the predicted trajectory of one component of the
+    state, for one data set."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -216,10 +199,12 @@ def draw_legend(figure: Any, handles: Any) -> None:
     figure.legend(handles, names, loc=place, ncols=3, frameon=False)
 
 
-def _trajectory(results: LevelResults, problem: Problem, t: np.ndarray) -> np.ndarray:
-    """The solution at times `t`, by the solver that made the data; shape (times, d)."""
+def _trajectory(
+    results: LevelResults, problem: dd.Problem, t: np.ndarray
+) -> np.ndarray:
+    """Solve, at times `t`, by the solver that made the data; shape (times, d)."""
     experiment = results.experiment
-    solver, n = RK2(), experiment.steps_per_delay
+    solver, n = dd.RK2(), experiment.steps_per_delay
     if results.is_exact:
-        solver, n = RK4(), 100
-    return np.asarray(solve(problem, experiment.T, solver, n)(t))
+        solver, n = dd.RK4(), 100
+    return np.asarray(dd.solve(problem, experiment.T, solver, n)(t))

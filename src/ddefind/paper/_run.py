@@ -1,8 +1,5 @@
-"""Run the paper's experiments.
-
-All noise levels and data sets of a model are fitted as one batch. Its results are saved
-as soon as the batch has ended, so that a run can be interrupted and continued.
-"""
+"""Run the paper's experiments: all noise levels and data sets of a model as one batch,
+whose results are saved when it ends, so that a run can be interrupted and continued."""
 
 import json
 import threading
@@ -14,18 +11,10 @@ from typing import final
 
 import numpy as np
 
-from .._data.data import Data
-from .._fitting.fit import fit_many
-from .._fitting.optimizers import Cosine
-from .._loss.losses import Integral
-from .._problem.parameters import Fixed
-from .._problem.problem import Problem
-from .._results.batch import FitBatch
-from .._results.status import Status
-from .._solve.runge_kutta import RK2
+import ddefind as dd
+
 from .._util.errors import did_you_mean
 from .._util.files import write_whole
-from .._util.progress import Progress
 from ._experiments import (
     EXPERIMENTS,
     NOISE,
@@ -76,22 +65,18 @@ class Plan:
     protocol: str = "published"
 
     def __post_init__(self):
-        for kind, names, known in (
-            ("model", self.models, EXPERIMENTS),
-            ("protocol", (self.protocol,), PROTOCOLS),
-        ):
-            for name in names:
-                if name not in known:
-                    hint = did_you_mean(name, known)
-                    raise PaperError(f"Unknown {kind} {name!r}.{hint}")
+        names = [("model", name, EXPERIMENTS) for name in self.models]
+        for kind, name, known in [*names, ("protocol", self.protocol, PROTOCOLS)]:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise PaperError(f"Unknown {kind} {name!r}.{hint}")
         for level in self.noise:
             if not 0 <= level < float("inf"):
                 raise PaperError(
                     f"A noise level is a number from 0 on, but got {level:g}."
                 )
         for name, lowest in (("repeats", 1), ("seed", 0)):
-            given = getattr(self, name)
-            if given < lowest:
+            if (given := getattr(self, name)) < lowest:
                 raise PaperError(
                     f"`{name}` must be at least {lowest}, but got {given}."
                 )
@@ -104,20 +89,20 @@ class Plan:
 def fit_sets(
     experiment: Experiment,
     settings: Settings,
-    starts: Sequence[Problem],
-    sets: Sequence[Data],
+    starts: Sequence[dd.Problem],
+    sets: Sequence[dd.Data],
     *,
-    progress: bool | Callable[[Progress], None] = False,
-) -> FitBatch:
+    progress: bool | Callable[[dd.Progress], None] = False,
+) -> dd.FitBatch:
     """Fit each data set from its own start by gradient descent, as one batch."""
-    return fit_many(
+    return dd.fit_many(
         starts,
         sets,
-        parameters={name: Fixed() for name in experiment.fixed},
-        loss=Integral(settings.cost, nodes="solver"),
-        optimizer=PublishedAdam(Cosine(settings.rate), settings.shortest_delay),
+        parameters={name: dd.Fixed() for name in experiment.fixed},
+        loss=dd.Integral(settings.cost, nodes="solver"),
+        optimizer=PublishedAdam(dd.Cosine(settings.rate), settings.shortest_delay),
         gradient=settings.gradient,
-        solver=RK2(),
+        solver=dd.RK2(),
         steps_per_delay=experiment.steps_per_delay,
         epochs=settings.epochs,
         threshold=settings.threshold,
@@ -125,9 +110,9 @@ def fit_sets(
     )
 
 
-def estimates(experiment: Experiment, batch: FitBatch) -> np.ndarray:
-    """The values after the last step, which is what the paper reports: a row for each
-    fit, and a column for each parameter in the paper's order."""
+def estimates(experiment: Experiment, batch: dd.FitBatch) -> np.ndarray:
+    """Return the values after the last step, which is what the paper reports: a row for
+    each fit, and a column for each parameter in the paper's order."""
     columns = [batch.names.index(name) for name in experiment.names.values()]
     return batch.final[:, columns]
 
@@ -139,7 +124,7 @@ def run_model(
     repeats: int = REPEATS,
     seed: int = 0,
     *,
-    progress: bool | Callable[[Progress], None] = False,
+    progress: bool | Callable[[dd.Progress], None] = False,
 ) -> list[LevelResults]:
     """Run all fits of one model as one batch, and return the results of each noise
     level."""
@@ -150,12 +135,14 @@ def run_model(
     ]
     if protocol.is_ours:
         bounds = experiment.bounds
-        batch = fit_many(experiment.blank, sets, parameters=bounds, progress=progress)
+        batch = dd.fit_many(
+            experiment.blank, sets, parameters=bounds, progress=progress
+        )
     else:
         settings = protocol.settings_for(experiment.model)
         starts = [experiment.start_for(data) for data in sets]
         batch = fit_sets(experiment, settings, starts, sets, progress=progress)
-    if Status.interrupted in batch.statuses:
+    if dd.Status.interrupted in batch.statuses:
         raise Interrupted(experiment.model)
     values = np.vectorize(rounded)(estimates(experiment, batch))
     levels = []
@@ -181,9 +168,8 @@ class ResultsFolder:
     """The results in a folder, and the plan by which they are completed.
 
     `levels` has the results of each model and noise level, in the order of the
-    experiments. They are in the folder's `results.json`, which is always replaced as a
-    whole, so that it is complete at any time.
-    """
+    experiments. They are in the folder's `results.json`, which is replaced as a whole,
+    so that it is complete at any time."""
 
     def __init__(self, folder: Path, plan: Plan):
         self.folder, self.plan = folder, plan
@@ -210,12 +196,12 @@ class ResultsFolder:
                     )
 
     def missing(self, model: str) -> list[float]:
-        """The plan's noise levels for which a model has no results yet."""
+        """Return the plan's noise levels for which a model has no results yet."""
         done = {results.noise for results in self.levels if results.model == model}
         return [level for level in self.plan.noise if level not in done]
 
     def of(self, model: str) -> list[LevelResults]:
-        """A model's results for the noise levels of the plan."""
+        """Return a model's results for the noise levels of the plan."""
         return [
             results
             for results in self.levels
@@ -230,13 +216,13 @@ class ResultsFolder:
         write_whole(self.folder / RESULTS, self._text())
 
     def _text(self) -> str:
-        """The content of the file: JSON with a line for each model and noise level."""
+        """Return the file's content: JSON with a line for each of the `levels`."""
         lines = ",\n".join(json.dumps(results.to_dict()) for results in self.levels)
         return f"[\n{lines}\n]\n" if lines else "[]\n"
 
 
 def _load(folder: Path) -> list[LevelResults]:
-    """The results in a folder; none if it is new or empty. Any other content is an
+    """Read the results in a folder; none if it is new or empty. Any other content is an
     error, so that no foreign folder is written to."""
     if folder.exists() and not folder.is_dir():
         raise PaperError(f"{folder} is a file, not a folder. Choose another `--out`.")
@@ -264,7 +250,7 @@ def load_results(file: Path) -> list[LevelResults]:
 
 
 def reproduce(
-    folder: ResultsFolder, report: Callable[[str, Progress], None] | None = None
+    folder: ResultsFolder, report: Callable[[str, dd.Progress], None] | None = None
 ) -> Generator[tuple[str, list[LevelResults]]]:
     """Run the fits of the plan that the folder has no results for.
 
@@ -275,7 +261,7 @@ def reproduce(
     stop = threading.Event()
 
     def run(model: str) -> list[LevelResults]:
-        def watch(now: Progress) -> None:
+        def watch(now: dd.Progress) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
             if report is not None:

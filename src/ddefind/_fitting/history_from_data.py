@@ -1,17 +1,14 @@
-"""The fit of one data set, also where the data settle its history: `history="auto"` and
-`history="data"`.
+"""Histories that the data settle: `history="auto"` and `history="data"`.
 
-`history="auto"`: fits with several kinds of history, and the choice between them.
+With `"auto"`, fits with several kinds of history are compared. The data see the history
+through one delay only. A history that is too simple for it distorts all estimates; one
+that has more freedom than needed makes them less precise. The choice is by BIC
+(`_inference/evidence.py`), among all minima of all kinds.
 
-The data see the history through one delay only. A history that is too simple for it
-distorts all estimates; one that has more freedom than needed makes them less precise.
-The choice is by BIC (`_inference/evidence.py`), among all minima of all kinds.
-
-`history="data"`: the measured beginning of a record is the past.
-
-A smoothing spline through the data is taken as the history, and the equation is fitted
-to the record from the longest delay on. The state at that time is learned. The solver's
-time zero is moved there; results keep the times of the data."""
+With `"data"`, the measured beginning of a record is the past. A smoothing spline
+through the data is taken as the history, and the equation is fitted to the record from
+the longest delay on. The state at that time is learned. The solver's time zero is moved
+there; results keep the times of the data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,31 +21,15 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._equation.equation import Equation, equation
-from .._equation.history_kinds import CHOSEN_BY_FIT
 from .._inference.fitted_noise import at_minima, evidence
-from .._loss.losses import SumOfSquares
 from .._problem.delays import is_delay
 from .._problem.history import KINDS, Measured
-from .._problem.parameters import (
-    Fixed,
-    Parameter,
-    find,
-    parameter_arrays,
-    parameter_vector,
-)
-from .._problem.problem import Problem
+from .._problem.parameters import Fixed, Parameter, find, parameter_arrays
 from .._results.estimate import Estimate, make_estimate
 from .._search.other_history import free_values, moved_to, with_more_starts
-from .._search.search import PHASES
+from .._search.search import SearchResult
 from .._util import wording
-from .._util.errors import check_instance
-from .._util.progress import Progress, Reporter
-from .least_squares import LeastSquares, check_method, completed, with_noise_of
-from .optimizers import Adam
-from .read_model import Model, equation_of_model, problem_of_model, with_settings_of
-from .request import AbstractMethod, FitOptions, FitTask, by_full_names
-from .scaled_networks import scaled_networks
-from .study import matched_data
+from .request import by_full_names
 
 # The kinds that are compared.
 COMPARED = tuple(kind for kind, cls in KINDS.items() if cls.is_compared)
@@ -62,8 +43,8 @@ _LONG_PENALTY = _FAST_PENALTY = 10.0
 
 
 class _Candidate(NamedTuple):
-    """A minimum of the fit with one kind of history: its number in that fit's list,
-    its parameters, its longest delay, and its BIC with the penalty of a fast sine."""
+    """A minimum of the fit with one kind of history: its number in that fit's list, and
+    its BIC with the penalty of a fast sine."""
 
     kind: str
     number: int
@@ -73,7 +54,7 @@ class _Candidate(NamedTuple):
 
 
 def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
-    """The fit, without intervals, with the history for which there is most evidence.
+    """Return the fit, without intervals, whose history has most evidence.
 
     `fit_with(kind, solver)` fits with one kind of history. The first fit chooses the
     solver (None), and the others take the same."""
@@ -100,28 +81,36 @@ def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
     order = sorted(of_kind, key=lambda kind: of_kind[kind])
     histories = tuple((kind, float(of_kind[kind] - lowest)) for kind in order)
     seconds = sum(fit.seconds for fit in fits.values())
-    best = _at(fits[chosen.kind], chosen)
+    best = fits[chosen.kind]
+    if chosen.number:
+        result = moved_to(best.setup, best.search_result, chosen.theta, best.seed)
+        best = _with_result(best, result)
     return replace(best, histories=histories, seconds=seconds)
 
 
 def _with_starts_of(fits: dict[str, Estimate], kind: str) -> Estimate:
-    """The fit with one kind of history, with further starts at what the fits with the
-    others found."""
+    """Search on from what the fits with other kinds of history found."""
     fit = fits[kind]
     if not np.isfinite(fit.loss):
         return fit
     others = [fits[other] for other in fits if other != kind]
-    rows = [row for other in others for row in _as_start(fit, other)]
+    rows = [row for other in others for row in _as_starts(fit, other)]
     if not rows:
         return fit
-    setup, before = fit.setup, fit.search_result
-    result = with_more_starts(setup, before, np.array(rows), fit.seed)
-    return make_estimate(setup, fit.problem, result, fit.seed, fit.seconds, fit.model)
+    before = fit.search_result
+    result = with_more_starts(fit.setup, before, np.array(rows), fit.seed)
+    return _with_result(fit, result)
 
 
-def _as_start(fit: Estimate, other: Estimate) -> list[np.ndarray]:
-    """The best parameters of the fit `other` as starts of `fit`, with histories that
-    are similar during the longest delay."""
+def _with_result(fit: Estimate, result: SearchResult) -> Estimate:
+    return make_estimate(
+        fit.setup, fit.problem, result, fit.seed, fit.seconds, fit.model
+    )
+
+
+def _as_starts(fit: Estimate, other: Estimate) -> list[np.ndarray]:
+    """Return the best parameters of `other` as starts of `fit`, with histories that are
+    similar during the longest delay."""
     if not np.isfinite(other.loss):
         return []
     delay = float(other.setup.delay(other.best[None])[0])
@@ -146,22 +135,12 @@ def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
 
 
 def _score(candidate: _Candidate, others: list[_Candidate]) -> float:
-    """The BIC, with the penalty of a long delay."""
+    """Return the BIC with the penalty of a long delay."""
     has_shorter = any(
         other.delay < candidate.delay / 2 and other.bic < candidate.bic + _LONG_PENALTY
         for other in others
     )
     return candidate.bic + _LONG_PENALTY * has_shorter
-
-
-def _at(fit: Estimate, chosen: _Candidate) -> Estimate:
-    """The fit at its chosen minimum."""
-    if chosen.number == 0:
-        return fit
-    result = moved_to(fit.setup, fit.search_result, chosen.theta, fit.seed)
-    return make_estimate(
-        fit.setup, fit.problem, result, fit.seed, fit.seconds, fit.model
-    )
 
 
 # Fits a model whose history is known to data, with settings of the parameters by full
@@ -184,8 +163,8 @@ def fit_after_past(
     parameters: Mapping[str, Any],
     fit: Fit,
 ) -> Estimate:
-    """The fit of a model, given with a constant history, to the record from the longest
-    delay on. `parameters` are the user's settings by full names.
+    """Fit a model, given with a constant history, to the record from the longest delay
+    on. `parameters` are the user's settings by full names.
 
     Unless the user limits the delays, there are two fits: the delays that the first one
     finds tell how much of the record the past needs."""
@@ -206,8 +185,8 @@ def fit_after_past(
 
 
 def _shortest_found(fit: Estimate) -> float:
-    """The longest delay of the best minimum; or of one where it is less than half as
-    long, and which fits not much worse.
+    """Return the longest delay of the best minimum; or of one where it is less than
+    half as long, and which fits not much worse.
 
     Where data oscillate, a delay that is longer by a period fits as well. It even fits
     better, since more of the trajectory then follows the smoothed data."""
@@ -220,7 +199,7 @@ def _shortest_found(fit: Estimate) -> float:
 
 
 def _checked_curve(model: Equation, data: Data) -> Curve:
-    """The smooth curve through the data, which must have all states."""
+    """Return the smooth curve through the data, which must have all states."""
     if model.depends_on_time:
         raise ValueError(
             f"The equation contains the time t, but {wording.history('data')} moves "
@@ -251,8 +230,8 @@ def _checked_curve(model: Equation, data: Data) -> Curve:
 def _longest_delay(
     model: Equation, settings: Mapping[str, Any], default: float
 ) -> tuple[float, dict[str, Any]]:
-    """The longest delay that is possible, and upper bounds for the delays to which the
-    user gives none: the `default`."""
+    """Return the longest possible delay, and settings with the upper bound `default`
+    for the delays to which the user gives none."""
     blank = model.blank
     arrays = parameter_arrays(blank)
     leaves = jax.tree.leaves(blank.tau, is_leaf=is_delay)
@@ -283,7 +262,7 @@ def _fit_from(
     fit: Fit,
     solver: Any,
 ) -> Estimate:
-    """The fit to the record after the time `longest` from its beginning."""
+    """Fit to the record after the time `longest` from its beginning."""
     zero = float(data.t[0]) + longest
     is_later = data.t >= zero
     if len(np.unique(data.t[is_later])) < 2:
@@ -309,7 +288,7 @@ def _fit_from(
 
 
 def _start_names(model: Equation) -> list[str]:
-    """Names for the states at which the fit begins, which are not in the equation."""
+    """Return names, new to the equation, for the states at which the fit begins."""
     taken, ending = {*model.names, *model.states}, "_0"
     while any(f"{state}{ending}" in taken for state in model.states):
         ending += "0"
@@ -317,9 +296,8 @@ def _start_names(model: Equation) -> list[str]:
 
 
 def _past(curve: Curve, zero: float) -> Measured:
-    """The curve before `zero`, as a history. The second derivative of a cubic spline is
-    a straight line between its knots, so that it can be divided at the knots of the
-    others."""
+    """Return the curve before `zero` as a history. The second derivative of a cubic
+    spline is linear between its knots, so that it can be divided at those of others."""
     knots = np.unique(np.concatenate([spline.t for spline in curve.splines]))
     knots = knots[: max(int(np.searchsorted(knots, zero)) + 1, 2)]
     second = [np.interp(knots, spline.t, spline.second) for spline in curve.splines]
@@ -331,117 +309,3 @@ def _past(curve: Curve, zero: float) -> Measured:
         highest=curve.highest,
         zero=zero,
     )
-
-
-# Above this number of parameters the normal equations cost more than they save.
-_MOST_FOR_LEAST_SQUARES = 1500
-# The fits of which each kind of history is the result, as the progress bar calls them.
-_FITS = {"auto": COMPARED, "data": ("first fit", "second fit")}
-
-
-def depends_on_data(model: Equation, options: FitOptions) -> str | None:
-    """The kind of history that is asked for, if only data can settle it."""
-    history = model.history if options.history is None else options.history
-    is_chosen = isinstance(history, str) and history in CHOSEN_BY_FIT
-    return history if is_chosen else None
-
-
-def fit_one(
-    model: Model, data: Data, optimizer: AbstractMethod | None, options: FitOptions
-) -> Any:
-    """Fit a model to one data set."""
-    if isinstance(model, Equation) and depends_on_data(model, options):
-        return _fit_with_data(model, data, optimizer, options)
-    return _fit_known(model, data, optimizer, options)
-
-
-def _fit_known(
-    problem: Model,
-    data: Data,
-    optimizer: AbstractMethod | None,
-    given: FitOptions,
-) -> Any:
-    """Fit a model whose history is known."""
-    model, equation = (
-        problem_of_model(problem, data, given),
-        equation_of_model(problem, given),
-    )
-    matched = matched_data(model, equation, data)
-    model = scaled_networks(with_noise_of(model, matched, given.noise), matched)
-    given = with_settings_of(equation, matched, given)
-    task = FitTask(model, matched, {}, given.seed, equation)
-    return chosen_method(optimizer, model, given).fit(task, given)
-
-
-def chosen_method(
-    optimizer: AbstractMethod | None, problem: Problem, options: FitOptions
-) -> AbstractMethod:
-    """Return the method that fits: by default least squares, where that is possible and
-    no option of gradient descent is given."""
-    if optimizer is None:
-        descends = (options.gradient, options.epochs, options.threshold)
-        squares = isinstance(options.loss, SumOfSquares)
-        few = len(parameter_vector(problem)) <= _MOST_FOR_LEAST_SQUARES
-        plain = all(option is None for option in descends)
-        optimizer = LeastSquares() if squares and few and plain else Adam()
-    check_instance("optimizer", optimizer, AbstractMethod, "Adam(0.03)")
-    optimizer.check(options)
-    check_method(optimizer, problem)
-    return optimizer
-
-
-def _fit_with_data(
-    model: Equation, data: Data, optimizer: AbstractMethod | None, options: FitOptions
-) -> Estimate:
-    """The fit with the kind of history for which there is most evidence (`"auto"`), or
-    with the beginning of the data as the past (`"data"`)."""
-    kind = depends_on_data(model, options)
-    if not isinstance(optimizer, LeastSquares | None):
-        raise ValueError(
-            f"{wording.history(str(kind))} is for least squares: leave out "
-            f"{wording.METHOD}, or choose another history."
-        )
-    if kind == "data" and (model.inputs or model.doses is not None):
-        raise ValueError(
-            f"{wording.history('data')} moves time zero into the record, but the times "
-            "of inputs and doses are counted from the beginning. Choose another "
-            "history."
-        )
-    method = LeastSquares() if optimizer is None else optimizer
-    constant = model.with_history("constant")
-    # A name may mean something else where another history has it, too.
-    parameters = by_full_names(constant.blank, options.parameters)
-
-    fits = _FITS[str(kind)]
-    with Reporter(options.progress, len(fits) * len(PHASES) + 1, 1) as reporter:
-        labels = iter(fits)
-
-        def fit_known(
-            known: Equation, part: Data, settings: Any, solver: Any
-        ) -> Estimate:
-            label = next(labels)
-            done = len(PHASES) * fits.index(label)
-
-            def report(now: Progress) -> None:
-                phase = f"{label}: {now.phase}"
-                step = done + now.epoch
-                reporter.show(phase, step, 0, now.loss, now.tau, now.message)
-
-            plain = replace(options, history=None, intervals=False, parameters=settings)
-            plain = replace(plain, progress=report)
-            plain = plain if solver is None else replace(plain, solver=solver)
-            return _fit_known(known, part, method, plain)
-
-        if kind == "auto":
-            best = choose_history(
-                lambda history, solver: fit_known(
-                    model.with_history(history), data, parameters, solver
-                )
-            )
-        else:
-            matched = data.select(model.observed)
-            best = fit_after_past(constant, matched, parameters, fit_known)
-        if options.intervals is False or best.search_result.interrupted:
-            return best
-        best = completed(best, options.level, reporter)
-    return best

@@ -1,0 +1,360 @@
+"""The tasks of `fit` and `fit_many`, read from their arguments.
+
+A model is a `Problem`, an `Equation`, or a function alone; the options of a fit may
+give it inputs, networks, doses and a noise model. The data get the columns that the
+model observes, and networks get their scales."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._data.data import Data
+from .._data.stack import DataStack
+from .._data.study_data import Records
+from .._equation.equation import Equation
+from .._equation.history_kinds import CHOSEN_BY_FIT, blank_history
+from .._equation.problem_text import equation_of
+from .._problem.doses import make_doses
+from .._problem.history import KINDS
+from .._problem.network import networks_in
+from .._problem.parameters import (
+    Fixed,
+    finite_numbers,
+    parameter_arrays,
+    parameter_vector,
+    with_values,
+)
+from .._problem.problem import Problem, with_noise, with_parts
+from .._util import wording
+from .._util.errors import DataError, check_instance, did_you_mean, quoted
+from ..noise._gaussian import Gaussian
+from ..noise._read_noise import read_noise, with_given
+from .request import FitOptions, FitTask, FitTasks
+from .scaled_networks import scaled_networks, scaled_together
+from .study import Experiment, labels_of, make_study, matched_data
+
+# What `fit` fits: a callable object is a right-hand side alone.
+Model: TypeAlias = Problem | Equation | Callable[..., Any]
+# The arguments of `fit_many`: one for all fits, or one for each.
+Problems: TypeAlias = Model | Sequence[Problem]
+DataSets: TypeAlias = Data | Sequence[Data]
+Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
+
+
+def one_task(model: Model, data: Data, given: FitOptions) -> tuple[FitTask, FitOptions]:
+    """Return the task of a model that has its parts and a known history, and the
+    options with what an equation says of its parameters."""
+    problem = _problem_of_model(model, data, given)
+    equation = _equation_of_model(model, given)
+    matched = matched_data(problem, equation, data)
+    problem = scaled_networks(with_noise_of(problem, matched, given.noise), matched)
+    given = _with_settings_of(equation, matched, given)
+    return FitTask(problem, matched, {}, given.seed, equation), given
+
+
+def study_task(
+    model: Model, experiments: Sequence[Experiment], given: FitOptions
+) -> tuple[FitTask, FitOptions]:
+    """Return the task of several experiments, or of a single one, and the options."""
+    if kind := history_from_data(model, given):
+        raise ValueError(
+            f"{wording.history(kind)} is for one data set. Choose another history for "
+            "a study, such as `affine`."
+        )
+    models = [
+        _with_own_parts(model, each, given, label)
+        for each, label in zip(experiments, labels_of(experiments))
+    ]
+    study = make_study(
+        experiments,
+        [_problem_of_model(m, e.data, given) for m, e in zip(models, experiments)],
+        [_equation_of_model(each, given) for each in models],
+    )
+    noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
+    scaled = scaled_together(noisy, study.data.parts)
+    study = replace(study, problems=tuple(scaled))
+    first = study.data.parts[0]
+    for equation in study.models:
+        given = _with_settings_of(equation, first, given)
+    if is_single := len(experiments) == 1:
+        known = {name: Fixed(value) for name, value in study.values[0].items()}
+        given = replace(given, parameters={**(given.parameters or {}), **known})
+    equation = study.models[0] if study.models else None
+    joint = None if is_single else study
+    return FitTask(scaled[0], first, {}, given.seed, equation, joint), given
+
+
+def many_tasks(
+    problem: Problems, data: DataSets, starts: Starts, given: FitOptions
+) -> tuple[FitTasks, FitOptions]:
+    """Return the tasks of `fit_many`, and the options."""
+    problems, sets, own_starts = _given_once_or_for_each(problem, data, starts)
+    problems = [with_given_parts(each, given) for each in problems]
+    if kind := history_from_data(problems[0], given):
+        raise ValueError(
+            f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
+            "all of them. Call `dd.fit` for each data set, or choose a history."
+        )
+    _check_one_equation(problems)
+    equation = _equation_of_model(problems[0], given)
+    models = [_problem_of_model(each, sets[0], given) for each in problems]
+    matched = _matched(models, equation, sets)
+    is_plain = given.noise is None and all(model.noise is None for model in models)
+    if not (is_plain and isinstance(matched, DataStack)):
+        pairs = _pairs(models, matched)
+        noisy = [with_noise_of(m, each, given.noise) for m, each in pairs]
+        # Without noise models the problems stay shared by many fits.
+        if any(new is not old for new, (old, _) in zip(noisy, pairs)):
+            models = noisy
+    if not all(network.has_scales for network in networks_in(models[0])):
+        models = scaled_together(*map(list, zip(*_pairs(models, matched))))
+    given = _with_settings_of(equation, matched[0], given)
+    return FitTasks(models, matched, own_starts, given.seed, equation), given
+
+
+def history_from_data(model: Any, options: FitOptions) -> str | None:
+    """Return the kind of history of a text, if only data can settle it."""
+    if not isinstance(model, Equation):
+        return None
+    history = model.history if options.history is None else options.history
+    is_chosen = isinstance(history, str) and history in CHOSEN_BY_FIT
+    return history if is_chosen else None
+
+
+def with_given_parts(model: Any, options: FitOptions) -> Any:
+    """Return the model with the inputs, networks and doses of the options."""
+    if options.inputs is not None:
+        if not isinstance(model, Equation):
+            raise ValueError(
+                "`inputs` are those of an `Equation`; a `Problem` has its own, as "
+                "fields of its modules or as defaults of its functions."
+            )
+        model = model.with_inputs(options.inputs)
+    if options.networks is not None:
+        if not isinstance(model, Equation):
+            raise ValueError(
+                "`networks` are those of an `Equation`, `NN(...)`; a `Problem` has its "
+                "own."
+            )
+        model = model.with_networks(options.networks)
+    if options.doses is None:
+        return model
+    if isinstance(model, Equation):
+        return model.with_doses(options.doses)
+    if not isinstance(model, Problem):
+        raise ValueError("`doses` are for an `Equation` or a `Problem`.")
+    has_initial = model.initial is not None
+    doses = make_doses(options.doses, model.dimension, has_initial)
+    return with_parts(model, doses=doses)
+
+
+def _with_own_parts(
+    model: Any, experiment: Experiment, given: FitOptions, label: str
+) -> Any:
+    """Return the model with the inputs and doses of one experiment beside those of
+    all."""
+    inputs = {**(given.inputs or {}), **(experiment.inputs or {})}
+    doses = [*(given.doses or ()), *experiment.doses]
+    own = replace(given, inputs=inputs or None, doses=doses or None)
+    try:
+        return with_given_parts(model, own)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Experiment {quoted(label)}: {error}") from None
+
+
+def _problem_of_model(problem: Model, data: Data, options: FitOptions) -> Problem:
+    """Return the problem to fit."""
+    check_instance("data", data, Data, "Data(t, x)")
+    if isinstance(problem, Equation):
+        return _with_given_history(problem, options).blank
+    if callable(problem) and not isinstance(problem, type):
+        return _problem_of_function(problem, data, options.history)
+    if isinstance(problem, str):
+        raise TypeError(
+            "`problem` is a text. Make an equation of it: "
+            f"`dd.fit(dd.equation({quoted(problem)}), data)`."
+        )
+    if isinstance(problem, type):
+        name = problem.__name__
+        raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
+    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
+    assert isinstance(problem, Problem)
+    if options.history is not None:
+        raise ValueError(
+            "`history` replaces that of an `Equation`; a `Problem` has its own."
+        )
+    return problem
+
+
+def _equation_of_model(problem: Model, options: FitOptions) -> Equation | None:
+    """Return the text equation that a problem is or was made from, if any."""
+    if isinstance(problem, Equation):
+        return _with_given_history(problem, options)
+    return equation_of(problem) if isinstance(problem, Problem) else None
+
+
+def _with_given_history(model: Equation, options: FitOptions) -> Equation:
+    given = options.history
+    return model if given is None else model.with_history(given)
+
+
+def _with_settings_of(
+    equation: Equation | None, data: Data, options: FitOptions
+) -> FitOptions:
+    """Return the options with the ties of an equation, and a delay that it gives."""
+    if equation is None:
+        return options
+    settings: dict[str, Any] = dict(equation.settings)
+    if not equation.needs_tau:
+        # Without a delay only the solver's steps depend on tau.
+        settings["tau"] = Fixed(data.T / 10)
+    return replace(options, parameters={**settings, **(options.parameters or {})})
+
+
+def _problem_of_function(rhs: Callable[..., Any], data: Data, history: Any) -> Problem:
+    """Return the problem of a right-hand side `rhs(x, y, tau, t)` alone, with one delay
+    and a state for each column of the data. Their start values are unknown.
+
+    >>> data = Data([0.0, 1.0, 2.0], [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
+    >>> _problem_of_function(lambda x, y, tau, t, k=1.0: -k * y, data, None).dimension
+    2
+    """
+    d = len(data.names)
+    past = blank_history(_read_history(history, d), d)
+    # The delay is 1 until the problem is checked.
+    problem = Problem(rhs, past, tau=1.0)
+    values = parameter_vector(problem)
+    values[[a.first for a in parameter_arrays(problem) if a.is_delay]] = np.nan
+    return with_values(problem, values)
+
+
+def _read_history(history: Any, d: int) -> Any:
+    """Return the argument `history` as a kind, numbers or a history."""
+    if history is None:
+        return "constant"
+    if isinstance(history, str) and history in CHOSEN_BY_FIT:
+        raise ValueError(
+            f'`history="{history}"` is for models that are texts, `dd.equation(...)`. '
+            f"For a function choose one of {', '.join(KINDS)}, or give a history, as "
+            "`dd.Affine(a=1.0, b=2.0)`."
+        )
+    if isinstance(history, str) and history not in KINDS:
+        raise ValueError(
+            f"There is no history {history!r}.{did_you_mean(history, KINDS)}"
+        )
+    if isinstance(history, str) or callable(history):
+        return history
+    return tuple(finite_numbers("history", history, d).tolist())
+
+
+def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
+    """Return the problem with the noise that the argument names, or else its own.
+
+    Without either, the noise is Gaussian: least squares finds it, unless some values
+    are only known to be below a limit."""
+    given = problem.noise if noise is None else noise
+    if given is None and data.below is None:
+        return problem
+    models = read_noise(Gaussian() if given is None else given, data.names)
+    below = np.zeros(data.x.shape, bool) if data.below is None else data.below
+    for column, name in enumerate(data.names):
+        here = np.isfinite(data.x[:, column])
+        if here.any() and np.all(below[here, column]):
+            raise DataError(
+                f"All values of {quoted(name)} are below a limit: they say nothing but "
+                "that. Leave this quantity out."
+            )
+    return with_noise(problem, with_given(models, data.names, data.x, data.sd, below))
+
+
+def _given_once_or_for_each(
+    problem: Problems, data: DataSets, starts: Starts
+) -> tuple[list[Any], Sequence[Any], Sequence[Mapping[str, float]]]:
+    """Return problems, data sets and starts: one of each kind, or one for each fit."""
+    if isinstance(problem, Problem | Equation | str) or callable(problem):
+        problems: list[Any] = [problem]
+    else:
+        problems = list(problem)
+    if isinstance(data, DataStack):
+        sets: Sequence[Any] = data
+    else:
+        sets = [data] if isinstance(data, Data) else list(data)
+    for name, items in {"problem": problems, "data": sets}.items():
+        if not len(items):
+            raise ValueError(f"`{name}` is empty: there is nothing to fit.")
+    if isinstance(starts, bool) or (isinstance(starts, int) and starts < 1):
+        raise ValueError(
+            "`starts` must be a number of fits from 1 on, or start values by name for "
+            f"each fit, but got {starts!r}."
+        )
+    if starts is None or isinstance(starts, int):
+        starts = [{}] * (starts or 1)
+    sizes = {"problem": len(problems), "data": len(sets), "starts": len(starts)}
+    fits = max(sizes.values())
+    for name, size in sizes.items():
+        if size < 1 or size not in (1, fits):
+            shown = ", ".join(f"{n}: {s}" for n, s in sizes.items())
+            raise ValueError(
+                f"Give one or {fits} for `{name}`, as for the others ({shown})."
+            )
+    return problems, sets, list(starts)
+
+
+def _check_one_equation(problems: Sequence[Any]) -> None:
+    """Refuse text equations that differ."""
+    texts = {id(each): str(each) for each in problems if isinstance(each, Equation)}
+    if len(set(texts.values())) > 1 or 0 < len(texts) < len({*map(id, problems)}):
+        raise ValueError(
+            "`problem` has different equations. Fit one of them at a time: `fit_many` "
+            "fits one equation to many data sets."
+        )
+
+
+def _pairs(models: Sequence[Problem], sets: Sequence[Data]) -> list:
+    """Pair a model and a data set for each of the fits in which they differ."""
+    count = max(len(models), len(sets))
+    return [
+        (models[i if len(models) > 1 else 0], sets[i if len(sets) > 1 else 0])
+        for i in range(count)
+    ]
+
+
+def _matched(
+    models: Sequence[Problem], equation: Equation | None, sets: Sequence[Data]
+) -> Sequence[Data]:
+    """Return the data as the fits need them (see `matched_data`)."""
+    if not isinstance(sets, DataStack):
+        return [matched_data(model, equation, d) for model, d in _pairs(models, sets)]
+    first = matched_data(models[0], equation, sets[0])
+    if equation is not None:
+        sets = _selected(sets, first.names)
+    begin = sets.t[:, 0]
+    is_late = begin > sets.T - begin
+    if not is_late.any():
+        return sets
+    if not models[0].is_autonomous:
+        for index in np.flatnonzero(is_late):
+            matched_data(models[0], None, sets[int(index)])
+        return sets
+    moved = sets.t - np.where(is_late, begin, 0.0)[:, None]
+    return sets.with_arrays(moved, sets.x, sets.sd)
+
+
+def _selected(stack: DataStack, names: tuple[str, ...]) -> DataStack:
+    """Return the stack with these quantities, which `Data.select` has accepted."""
+    if len(names) == len(stack.names) and set(names).isdisjoint(stack.names):
+        order = list(range(len(names)))
+    else:
+        order = [stack.names.index(n) if n in stack.names else -1 for n in names]
+    keeps_all = order == list(range(len(stack.names)))
+
+    def picked(array: np.ndarray | None) -> Any:
+        if array is None or keeps_all:
+            return array
+        wide = np.concatenate([array, np.full_like(array[..., :1], np.nan)], axis=2)
+        return wide[..., order]
+
+    x, sd = picked(stack.x), picked(stack.sd)
+    return stack.with_arrays(stack.t, x, sd, names=names, has_given_names=True)
