@@ -1,5 +1,6 @@
 """The error of each known problem at three tolerances, and the work."""
 
+import math
 import time
 from typing import Any
 
@@ -12,8 +13,8 @@ from tests.support.delay_problems import ALL, Known
 
 import ddefind as dd
 from ddefind._adaptive.equation import Equation
-from ddefind._adaptive.march import make_march
-from ddefind._solve.adaptive_solution import explain, try_adaptive
+from ddefind._adaptive.march import REACHED_END, make_march
+from ddefind._solve.adaptive_solution import as_path, explain, march_compiled
 
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 _ROWS, _TRIES, _REPEATS = 8192, 65536, 5
@@ -38,10 +39,10 @@ def measure_one(known: Known, rtol: float) -> dict[str, Any]:
     """The error, the numbers of steps and tries, and microseconds after compilation; or
     the message of an error."""
     solver = known.solver(rtol)
-    path, result = try_adaptive(known.problem, known.T, solver, "forward", _ROWS)
-    if path is None:
+    result = march_compiled(known.problem, known.T, solver, "forward", _ROWS, math.inf)
+    if int(result.status) != REACHED_END:
         return {"message": explain(known.problem, known.T, solver, result)}
-    states = jax.vmap(path)(jnp.asarray(known.times()))
+    states = jax.vmap(as_path(known.problem, result))(jnp.asarray(known.times()))
     return {
         "error": float(f"{known.error(states):.3g}"),
         "steps": int(result.count),

@@ -136,4 +136,4 @@ def truth_bic(system: System, own: Sample, data: dd.Data) -> float:
     theta, scores = exact.glance(same, np.array(starts), 0.3, 12)
     theta = np.concatenate([theta[np.argsort(scores)[:6]], np.array(starts)])
     first = exact.fit(structure, theta)
-    return exact.fit(structure, first.theta[None], finer=2).bic
+    return exact.fit_all([structure], [first.theta[None]], finer=2)[0].bic

@@ -52,7 +52,7 @@ def solve_adaptive(
     why. Inside of a compiled program a missing solution is NaN."""
     capacity = max_steps or (_ROWS_WHEN_TRACED if is_traced(problem) else FEW_ROWS)
     while True:
-        result = _compiled(problem, T, solver, differentiate, capacity, max_step)
+        result = march_compiled(problem, T, solver, differentiate, capacity, max_step)
         if not is_concrete(result.status):
             return _or_nan(problem, result)
         lacks_room = int(result.status) in (NO_ROOM, TOO_MANY_TRIES)
@@ -61,7 +61,7 @@ def solve_adaptive(
         capacity *= GROWTH
     if int(result.status) != REACHED_END:
         raise ValueError(explain(problem, T, solver, result))
-    return _dense(problem, result)
+    return as_path(problem, result)
 
 
 def try_adaptive(
@@ -74,11 +74,11 @@ def try_adaptive(
 ) -> AdaptiveDensePath | None:
     """Return the solution, or None if it needs more than `rows` steps or ends
     before T."""
-    result = _compiled(problem, T, solver, differentiate, rows, max_step)
-    return _dense(problem, result) if int(result.status) == REACHED_END else None
+    result = march_compiled(problem, T, solver, differentiate, rows, max_step)
+    return as_path(problem, result) if int(result.status) == REACHED_END else None
 
 
-def _dense(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
+def as_path(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
     dimension = Equation(problem).dimension
     return AdaptiveDensePath(result.path, result.count, dimension, problem.dimension)
 
@@ -92,7 +92,7 @@ def adaptive_path(
 ) -> tuple[AdaptiveDensePath, jax.Array]:
     """Return the solution inside of a compiled program, and whether it had enough rows.
     Where there is no solution, the path and its derivatives are NaN."""
-    result = _compiled(problem, T, solver, differentiate, capacity, math.inf)
+    result = march_compiled(problem, T, solver, differentiate, capacity, math.inf)
     has_room = (result.status != NO_ROOM) & (result.status != TOO_MANY_TRIES)
     return _or_nan(problem, result), has_room
 
@@ -100,11 +100,11 @@ def adaptive_path(
 def _or_nan(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
     """Return a solved path, as NaN with its derivatives where there is no solution."""
     path = result.path * jnp.where(result.status == REACHED_END, 1.0, jnp.nan)
-    return _dense(problem, result._replace(path=path))
+    return as_path(problem, result._replace(path=path))
 
 
 @eqx.filter_jit
-def _compiled(
+def march_compiled(
     problem: Problem,
     T: Any,
     solver: AbstractAdaptive,
