@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ddefind._kernels import on_processor, program
-from ddefind._kernels.program import Place
+from ddefind._kernels.program import Runner
 from support.fake_cupy import needs_compiler
 
 pytestmark = [
@@ -31,7 +31,7 @@ def cache(tmp_path):
 def doubled(factor):
     return program.run_fits(
         lambda _, __, own: factor * own,
-        *(None, None, np.ones(2), np.zeros(2, int), Place.processor),
+        *(None, None, np.ones(2), np.zeros(2, int), Runner.processor),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ddefind._cli.fit_settings import FitSettings, combine_settings
-from ddefind._cli.parse_options import Bounds, OptionError
+from ddefind._cli.parse_options import GivenRange, OptionError
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 FULL = FitSettings(
@@ -27,7 +27,7 @@ FULL = FitSettings(
     positive=["r", "s"],
     set={"m": 8.0, "history.b": [1.0, 2.0]},
     start={"b[0]": 1e-300},
-    bounds={"K": Bounds(0.1, 10.0), "tau": Bounds(upper=5.0)},
+    bounds={"K": GivenRange(0.1, 10.0), "tau": GivenRange(upper=5.0)},
     prior={"K": "normal(2, 0.5)", "r": "lognormal(1, 3)"},
 )
 
@@ -58,7 +58,7 @@ def test_any_text_survives(equation, name):
 @given(st.floats(allow_nan=False))
 def test_any_number_survives(value):
     request = FitSettings(
-        data="d", equation="x", bounds={"K": Bounds(-math.inf, value)}
+        data="d", equation="x", bounds={"K": GivenRange(-math.inf, value)}
     )
     found = tomllib.loads(request.toml())
     assert found["bounds"]["K"] == [-math.inf, value]
@@ -72,7 +72,7 @@ def test_options_overrule_the_file_by_name(tmp_path):
             "data": "/other.csv",
             "seed": 0,
             "set": {"m": 9.0, "n": 1.0},
-            "bounds": {"K": Bounds(0, 1)},
+            "bounds": {"K": GivenRange(0, 1)},
             "history": None,
             "columns": [],
         },
@@ -150,7 +150,7 @@ def test_a_bad_file_is_refused(tmp_path, text, message):
         ({"level": 95.0}, "`--level` must lie between 0 and 1"),
         ({"steps": 0}, "`--steps` needs a whole number from 1 on"),
         ({"positive": ["K"], "set": {"K": 1.0}}, "`--positive` does not go with"),
-        ({"positive": ["K"], "bounds": {"K": Bounds(1.0)}}, "both limit 'K'"),
+        ({"positive": ["K"], "bounds": {"K": GivenRange(1.0)}}, "both limit 'K'"),
         ({"prior": {"K": "normal(1, 0)"}}, "needs a positive SD"),
         ({"prior": {"K": "normal(1, 1)"}, "set": {"K": 1.0}}, "`--prior` does not go"),
     ],

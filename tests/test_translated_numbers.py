@@ -9,7 +9,7 @@ from jax import lax
 
 from ddefind._kernels import program
 from ddefind._kernels.jaxpr import UntranslatedError
-from ddefind._kernels.program import Place
+from ddefind._kernels.program import Runner
 from support.fake_cupy import needs_compiler
 
 pytestmark = needs_compiler
@@ -23,7 +23,7 @@ def both(function, *arguments):
     rows = len(arguments[0])
     found = program.run_fits(
         lambda _, __, own: function(*own),
-        *(None, None, arguments, np.zeros(rows, int), Place.processor),
+        *(None, None, arguments, np.zeros(rows, int), Runner.processor),
     )
     expected = jax.vmap(function)(*map(jnp.asarray, arguments))
     return jax.tree.leaves(found), jax.tree.leaves(expected)
@@ -145,7 +145,7 @@ def test_the_numbers_of_sets_need_not_lie_together():
     sets = np.arange(4.0)
     found = program.run_fits(
         lambda _, of_set, own: of_set + own,
-        *(None, sets, np.zeros(3), np.array([3, 0, 1, 0, 2, 0])[::2], Place.processor),
+        *(None, sets, np.zeros(3), np.array([3, 0, 1, 0, 2, 0])[::2], Runner.processor),
     )
     assert found.tolist() == [3.0, 1.0, 2.0]
 

@@ -10,8 +10,8 @@ from jax import lax
 from ddefind._kernels import on_gpu, on_processor, program
 from ddefind._kernels.jaxpr import UntranslatedError
 from ddefind._kernels.on_processor import ProcessorKernel
-from ddefind._kernels.program import Place
-from ddefind._kernels.translate import Source
+from ddefind._kernels.program import Runner
+from ddefind._kernels.translate import ProgramSource
 from support.fake_cupy import cupy_on_host, needs_compiler
 
 __all__ = ["cupy_on_host"]
@@ -19,7 +19,7 @@ pytestmark = needs_compiler
 FITS = 3
 
 
-@pytest.fixture(params=[Place.processor, Place.gpu])
+@pytest.fixture(params=[Runner.processor, Runner.gpu])
 def place(request, cupy_on_host):
     return request.param
 
@@ -285,7 +285,7 @@ def test_fits_are_made_in_portions_that_the_memory_has_room_for(
     monkeypatch.setattr(on_gpu, "_free", lambda: 20_000)
     own = np.random.default_rng(0).normal(size=(500, 3))
     set_of = np.zeros(500, int)
-    found = program.run_fits(_squares, None, None, own, set_of, Place.gpu)
+    found = program.run_fits(_squares, None, None, own, set_of, Runner.gpu)
     assert np.array_equal(found, own**2)
 
 
@@ -296,9 +296,9 @@ def _squares(_, __, own):
 def test_without_a_compiler_there_is_no_program(monkeypatch):
     monkeypatch.setattr(on_processor, "_command", lambda: None)
     with pytest.raises(UntranslatedError, match="no C compiler"):
-        ProcessorKernel(Source("void program(void) {int unheard_of;}", 0))
+        ProcessorKernel(ProgramSource("void program(void) {int unheard_of;}", 0))
 
 
 def test_a_compiler_that_fails_is_none():
     with pytest.raises(UntranslatedError, match="failed"):
-        ProcessorKernel(Source("this is no C", 0))
+        ProcessorKernel(ProgramSource("this is no C", 0))

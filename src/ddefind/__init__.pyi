@@ -17,8 +17,11 @@ from ._discovery.discover import discover as discover
 from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
 from ._equation.equation import Equation as Equation, equation as equation
 from ._equation.parser import EquationError as EquationError
-from ._fitting.continue_from import continue_from as continue_from
-from ._fitting.fit import fit as fit, fit_many as fit_many
+from ._fitting.fit import (
+    continue_from as continue_from,
+    fit as fit,
+    fit_many as fit_many,
+)
 from ._fitting.least_squares import LeastSquares as LeastSquares
 from ._fitting.method import AbstractMethod as AbstractMethod
 from ._fitting.multiple_shooting import MultipleShooting as MultipleShooting

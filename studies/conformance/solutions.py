@@ -12,7 +12,7 @@ from jax import lax
 from tests.support.delay_problems import ALL, Known
 
 import ddefind as dd
-from ddefind._adaptive.equation import Equation
+from ddefind._adaptive.equation import ExtendedEquation
 from ddefind._adaptive.march import REACHED_END, make_march
 from ddefind._solve.adaptive_solution import as_path, explain, march_compiled
 
@@ -72,7 +72,7 @@ def _repeated(problem: dd.Problem, T: float, solver: Any):
 
     @jax.jit
     def program(params, count):
-        equation = Equation(eqx.combine(params, fixed))
+        equation = ExtendedEquation(eqx.combine(params, fixed))
 
         def body(_, carry):
             # Each solution depends on the one before, so that none is left out.

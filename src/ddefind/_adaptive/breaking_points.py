@@ -24,14 +24,14 @@ from jax import lax
 
 from .._problem.problem import Problem
 from .._util.arrays import write
-from .equation import Equation, TrackedRead
+from .equation import ExtendedEquation, TrackedRead
 from .pieces import Ending, Sides, ending_of, evaluate, hold, unpack
 
 # Jumps in higher derivatives than this one are left to the control of the error.
 HIGHEST = 4
 
 
-class BreakingPoints(NamedTuple):
+class MetPoints(NamedTuple):
     """The breaking points that were met so far, in the order of time.
 
     - `table`, [capacity, 2]: the time, and which derivative of x jumps (0: x itself).
@@ -88,7 +88,7 @@ def switches_of(problem: Problem) -> Switches:
     return Switches(together[order], *rest)
 
 
-def first_points(switches: Switches, jump: float, capacity: int) -> BreakingPoints:
+def first_points(switches: Switches, jump: float, capacity: int) -> MetPoints:
     """Return the breaking points at time zero, where the derivative `jump` jumps, and
     of the history, at the `switches` before; with room for `capacity` more."""
     before = jnp.sum(lax.stop_gradient(switches.times) < 0)
@@ -97,10 +97,10 @@ def first_points(switches: Switches, jump: float, capacity: int) -> BreakingPoin
     table = lax.dynamic_update_slice_in_dim(table, history, 0, 0)
     zero = jnp.array([0.0, jump])
     table = write(table, before, zero)
-    return BreakingPoints(table, before + 1, zero, jnp.zeros(0, int))
+    return MetPoints(table, before + 1, zero, jnp.zeros(0, int))
 
 
-def next_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
+def next_entry(points: MetPoints, read: TrackedRead, b: Any) -> jax.Array:
     """Return the first entry from number `b` on that a read carries on visibly, or the
     number of all entries."""
     table, highest = points.table, HIGHEST - read.smoothing
@@ -111,7 +111,7 @@ def next_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
     )
 
 
-def previous_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
+def previous_entry(points: MetPoints, read: TrackedRead, b: Any) -> jax.Array:
     """Return the last entry before number `b` that a read carries on visibly, or -1."""
     table, highest = points.table, HIGHEST - read.smoothing
     return lax.while_loop(
@@ -127,7 +127,7 @@ def entry(table: jax.Array, b: Any) -> jax.Array:
     return lax.dynamic_index_in_dim(table, b, 0, keepdims=False)
 
 
-def passed_entries(points: BreakingPoints, b: Any, time: Any, snap: Any) -> jax.Array:
+def passed_entries(points: MetPoints, b: Any, time: Any, snap: Any) -> jax.Array:
     """Return the number of entries up to a delayed time, sought from number `b`. An
     entry within the distance `snap` counts."""
     table = points.table
@@ -144,7 +144,7 @@ def passed_entries(points: BreakingPoints, b: Any, time: Any, snap: Any) -> jax.
 
 
 def pass_entries(
-    points: BreakingPoints, times: list[jax.Array], ending: Ending, snap: Any
+    points: MetPoints, times: list[jax.Array], ending: Ending, snap: Any
 ) -> jax.Array:
     """Return for each tracked read the number of entries before its delayed time, after
     a step with this `ending`."""
@@ -160,8 +160,8 @@ def pass_entries(
 
 
 def add_entry(
-    points: BreakingPoints, made: Any, time: jax.Array, jump: jax.Array
-) -> BreakingPoints:
+    points: MetPoints, made: Any, time: jax.Array, jump: jax.Array
+) -> MetPoints:
     """Add a breaking point of the number `made`, or none if that is negative."""
     is_new = made >= 0
     pending = jnp.where(is_new, jnp.stack([time, jump]), points.pending)
@@ -171,7 +171,7 @@ def add_entry(
 
 def jump_at(
     tracked: tuple[TrackedRead, ...],
-    points: BreakingPoints,
+    points: MetPoints,
     ending: Ending,
     at_switch: jax.Array,
 ) -> jax.Array:
@@ -199,7 +199,7 @@ def passed_switches(
     return after, jump
 
 
-def write_pending(points: BreakingPoints) -> BreakingPoints:
+def write_pending(points: MetPoints) -> MetPoints:
     """Write the pending breaking point into the table."""
     table = write(points.table, points.count - 1, points.pending)
     return points._replace(table=table)
@@ -215,8 +215,8 @@ class Crossing(NamedTuple):
 
 
 def first_crossing(
-    equation: Equation,
-    points: BreakingPoints,
+    equation: ExtendedEquation,
+    points: MetPoints,
     step: tuple[Any, Any, jax.Array],
     landing: Any,
     snap: Any,
@@ -236,9 +236,9 @@ def first_crossing(
 
 
 def _find_crossing(
-    equation: Equation,
+    equation: ExtendedEquation,
     tracked: TrackedRead,
-    points: BreakingPoints,
+    points: MetPoints,
     passed: Any,
     step: tuple[Any, Any, jax.Array],
     snap: Any,
@@ -278,7 +278,7 @@ def _find_crossing(
 
 
 def sides_of(
-    equation: Equation,
+    equation: ExtendedEquation,
     table: jax.Array,
     before: tuple[jax.Array, Any],
     step: tuple[Any, jax.Array, Any],
@@ -319,7 +319,7 @@ def sides_of(
 
 
 def newton_correction(
-    equation: Equation,
+    equation: ExtendedEquation,
     tracked: TrackedRead,
     goal: Any,
     t: Any,

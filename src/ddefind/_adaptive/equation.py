@@ -24,7 +24,7 @@ from .._problem.general_delays import (
 )
 from .._problem.problem import Problem
 from .kernels import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
-from .pieces import AbstractRows, Past, Sides
+from .pieces import AbstractRows, Sides, StagePast
 
 # The rows that a stage reads, given its number.
 RowsOf = Callable[[Any], AbstractRows]
@@ -115,7 +115,7 @@ class Slope(NamedTuple):
 
 
 @final
-class Equation(eqx.Module):
+class ExtendedEquation(eqx.Module):
     """The equation of a problem, for the extended state of `dimension` components."""
 
     problem: Problem
@@ -185,7 +185,12 @@ class Equation(eqx.Module):
         return sums, hints
 
     def slope(
-        self, past: Past, t: Any, x: jax.Array, hints: Any, kernels: list[KernelSums]
+        self,
+        past: StagePast,
+        t: Any,
+        x: jax.Array,
+        hints: Any,
+        kernels: list[KernelSums],
     ) -> Slope:
         """Return the slope of the extended state `x` at the time `t`, given the sums of
         the gamma distributions at this stage."""
@@ -219,7 +224,7 @@ class Equation(eqx.Module):
             slope = jnp.concatenate([slope, state])
         return Slope(slope, hints, inside, jnp.stack(taus))
 
-    def _uniform(self, leaf, first: int, past: Past, t, hints):
+    def _uniform(self, leaf, first: int, past: StagePast, t, hints):
         """Return the mean of x between two delays, from its integral."""
         d = self.problem.dimension
         low, high = leaf()

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.arrays import read, write
-from .equation import Equation, RowsOf, Scale, Step, StepStart
+from .equation import ExtendedEquation, RowsOf, Scale, Step, StepStart
 from .kernels import KernelSums
 from .methods import Stages
-from .pieces import Past
+from .pieces import StagePast
 
 STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)
@@ -33,7 +33,7 @@ class Pass(NamedTuple):
 
 
 def known_kernels(
-    equation: Equation, rows_of: RowsOf, start: StepStart, hints: jax.Array
+    equation: ExtendedEquation, rows_of: RowsOf, start: StepStart, hints: jax.Array
 ) -> tuple[list[KernelSums], jax.Array]:
     """Return the sums of distributed delays for all stages before the step is made."""
     times = start.t + jnp.asarray(STAGES.c) * start.length
@@ -41,7 +41,7 @@ def known_kernels(
 
 
 def explicit_pass(
-    equation: Equation,
+    equation: ExtendedEquation,
     rows_of: RowsOf,
     start: StepStart,
     guess: jax.Array,
@@ -56,7 +56,9 @@ def explicit_pass(
     def stage(s, before):
         state = x + length * jnp.sum(read(a, s)[:, None] * before.slopes, axis=0)
         fraction = read(c, s)
-        past = Past(rows_of(s), equation.history, t, length, guess, fraction, sides)
+        past = StagePast(
+            rows_of(s), equation.history, t, length, guess, fraction, sides
+        )
         time = t + fraction * length
         sums = [known.stage(s) for known in kernels]
         slope = equation.slope(past, time, state, read(before.hints, s), sums)
@@ -81,7 +83,7 @@ def explicit_piece(start: StepStart, slopes: jax.Array) -> jax.Array:
 
 
 def explicit_step(
-    equation: Equation,
+    equation: ExtendedEquation,
     rows_of: RowsOf,
     start: StepStart,
     guess: jax.Array,

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.arrays import read, write
-from .equation import Equation, RowsOf, Scale, Step, StepStart
+from .equation import ExtendedEquation, RowsOf, Scale, Step, StepStart
 from .methods import (
     RADAU_A,
     RADAU_BEGINNING,
@@ -25,7 +25,7 @@ from .methods import (
     RADAU_MU,
     RADAU_PIECE,
 )
-from .pieces import Past, evaluate, hold
+from .pieces import StagePast, evaluate, hold
 
 STAGE_COUNT = 3
 # The largest number of Newton's steps, and the change of a stage, in units of the
@@ -43,7 +43,11 @@ def implicit_piece(x: jax.Array, Z: jax.Array) -> jax.Array:
 
 
 def stage_equations(
-    equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
+    equation: ExtendedEquation,
+    rows_of: RowsOf,
+    start: StepStart,
+    Z: jax.Array,
+    hints: Any,
 ) -> tuple[jax.Array, Any, jax.Array]:
     """Return Z - h A F, [3, d]; where each stage found its reads; and the least of each
     delay."""
@@ -54,7 +58,9 @@ def stage_equations(
     def stage(s, carry):
         slopes, hints, delays = carry
         fraction = read(c, s)
-        past = Past(rows_of(s), equation.history, t, length, piece, fraction, sides)
+        past = StagePast(
+            rows_of(s), equation.history, t, length, piece, fraction, sides
+        )
         time = t + fraction * length
         sums = [known.stage(s) for known in kernels]
         slope = equation.slope(past, time, x + read(Z, s), read(hints, s), sums)
@@ -70,7 +76,11 @@ def stage_equations(
 
 
 def newton_matrix(
-    equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
+    equation: ExtendedEquation,
+    rows_of: RowsOf,
+    start: StepStart,
+    Z: jax.Array,
+    hints: Any,
 ) -> jax.Array:
     """Return the Jacobian of the stage equations, [3 d, 3 d]."""
     shape, size = Z.shape, Z.size
@@ -86,7 +96,7 @@ def newton_matrix(
 
 
 def implicit_step(
-    equation: Equation,
+    equation: ExtendedEquation,
     rows_of: RowsOf,
     start: StepStart,
     guess: jax.Array,
@@ -131,7 +141,11 @@ def _held_rows(rows_of: RowsOf) -> RowsOf:
 
 
 def corrected_stages(
-    equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
+    equation: ExtendedEquation,
+    rows_of: RowsOf,
+    start: StepStart,
+    Z: jax.Array,
+    hints: Any,
 ) -> tuple[jax.Array, Any, jax.Array]:
     """Take one more step of Newton's method from the stages `Z`, with its matrix held.
     Return the stages with their derivatives; where the reads were found; the least
@@ -153,13 +167,19 @@ def corrected_stages(
 
 
 def _error(
-    equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
+    equation: ExtendedEquation,
+    rows_of: RowsOf,
+    start: StepStart,
+    Z: jax.Array,
+    hints: Any,
 ) -> jax.Array:
     """Return the error of a step: Hairer and Wanner's estimate at its end, and a share
     of what may be wrong inside."""
     t, x, length, sides = start
     piece = implicit_piece(x, Z)
-    past = Past(rows_of(0), equation.history, t, length, piece, jnp.zeros(()), sides)
+    past = StagePast(
+        rows_of(0), equation.history, t, length, piece, jnp.zeros(()), sides
+    )
 
     def slope(x, n):
         first = jnp.where(n < 0, 0, hints[:1])

@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 from .._util.arrays import read, write
-from .pieces import AbstractRows, Past, evaluate, unpack
+from .pieces import AbstractRows, StagePast, evaluate, unpack
 
 # The number of quadrature nodes on the solution and on the history, and how many
 # standard deviations of w they reach.
@@ -74,7 +74,7 @@ class KernelSums(NamedTuple):
         """Return what belongs to one stage."""
         return jax.tree.map(lambda table: read(table, s), self)
 
-    def mean(self, t: Any, past: Past, d: int) -> tuple[jax.Array, jax.Array]:
+    def mean(self, t: Any, past: StagePast, d: int) -> tuple[jax.Array, jax.Array]:
         """Return the mean at the time `t` of a stage, with the guess of its `past` for
         what is inside of the step; and the weight of that."""
         guess = past.guess[:, :d]

@@ -19,8 +19,8 @@ from jax import lax
 from .._util.arrays import read, write
 from .breaking_points import (
     HIGHEST,
-    BreakingPoints,
     Crossing,
+    MetPoints,
     Switches,
     add_entry,
     entry,
@@ -36,7 +36,7 @@ from .breaking_points import (
     switches_of,
     write_pending,
 )
-from .equation import Equation, Scale, Step, StepStart
+from .equation import ExtendedEquation, Scale, Step, StepStart
 from .explicit_step import STAGE_COUNT as EXPLICIT_STAGES, explicit_step
 from .implicit_step import STAGE_COUNT as IMPLICIT_STAGES, implicit_step
 from .methods import AbstractAdaptive, Radau, Tsit5
@@ -74,7 +74,7 @@ class Tolerance(eqx.Module):
         return floor + self.rtol * jnp.abs(x) + 1e-300
 
 
-class MarchState(NamedTuple):
+class AdaptiveState(NamedTuple):
     """The state of a march.
 
     - `count` rows are complete; the last of them is `row`, which is written next.
@@ -94,7 +94,7 @@ class MarchState(NamedTuple):
     row: jax.Array
     path: jax.Array
     hints: jax.Array
-    points: BreakingPoints
+    points: MetPoints
     switch: jax.Array
     landing: jax.Array
     landing_entry: jax.Array
@@ -119,7 +119,7 @@ class MarchResult(NamedTuple):
     tries: jax.Array
     status: jax.Array
     delays: jax.Array
-    points: BreakingPoints
+    points: MetPoints
 
 
 class EndNode(NamedTuple):
@@ -131,7 +131,7 @@ class EndNode(NamedTuple):
     move: jax.Array
 
 
-class Target(NamedTuple):
+class EndOfTry(NamedTuple):
     """Where a try shall end."""
 
     end: jax.Array
@@ -175,11 +175,11 @@ _NEGATIVE = 0.01
 
 
 @final
-class March(eqx.Module):
+class AdaptiveMarch(eqx.Module):
     """The constants of all steps of a march up to the time `T`, with steps of at most
     `max_step`."""
 
-    equation: Equation
+    equation: ExtendedEquation
     tolerance: Tolerance
     switches: Switches
     T: jax.Array
@@ -212,7 +212,7 @@ class March(eqx.Module):
 
     # The beginning.
 
-    def begin(self, path: jax.Array) -> MarchState:
+    def begin(self, path: jax.Array) -> AdaptiveState:
         """Start a march at time zero, with a buffer for its path."""
         equation = self.equation
         x = equation.start()
@@ -237,7 +237,7 @@ class March(eqx.Module):
             slope = hold(equation).history(zero)[1]
         coefficients = jnp.zeros((self.degree + 1, x.shape[0])).at[1].set(slope)
         row = pack(coefficients, zero, jnp.ones(()), Ending(-1, -1, -1))
-        return MarchState(
+        return AdaptiveState(
             count=number,
             t=zero,
             x=x,
@@ -260,7 +260,7 @@ class March(eqx.Module):
 
     # One try.
 
-    def target(self, state: MarchState) -> Target:
+    def target(self, state: AdaptiveState) -> EndOfTry:
         """Return where the next try shall end: where its length says, or on the next
         breaking point that is known in advance, or at T."""
         held, t = hold(self), hold(state.t)
@@ -291,14 +291,14 @@ class March(eqx.Module):
         # No sliver is left before the goal.
         h = jnp.where((h < rest) & (2 * h > rest) & ~is_located, 0.5 * rest, h)
         landing = jnp.where(reaches, landing, NOT_A_LANDING)
-        return Target(
+        return EndOfTry(
             jnp.where(is_located, t + state.h, jnp.where(reaches, goal, t + h)),
             jnp.where(is_located, state.landing, landing),
             jnp.where(is_located, state.landing_entry, b),
             reaches & ~is_located,
         )
 
-    def attempt(self, state: MarchState, start: StepStart, scale: Scale) -> Step:
+    def attempt(self, state: AdaptiveState, start: StepStart, scale: Scale) -> Step:
         """Try a step."""
         coefficients, _, length = unpack(state.row, start.x.shape[0])
         ratio = start.length / length
@@ -329,7 +329,7 @@ class March(eqx.Module):
         moved = evaluate(coefficients, 1 + move / start.length)[0]
         return EndNode(end + move, jnp.where(is_landing, moved, x), hold(move))
 
-    def body(self, state: MarchState) -> MarchState:
+    def body(self, state: AdaptiveState) -> AdaptiveState:
         """Write the result of the last step, and try the next one."""
         points = write_pending(state.points)
         path = write(state.path, jnp.maximum(state.count - 1, 0), state.row)
@@ -353,7 +353,7 @@ class March(eqx.Module):
         )
         return self._advance(after, trial)
 
-    def _try(self, state: MarchState) -> Trial:
+    def _try(self, state: AdaptiveState) -> Trial:
         """Try a step, and judge it."""
         target = self.target(state)
         ending = Ending(target.landing, target.entry, NOT_A_LANDING)
@@ -404,7 +404,7 @@ class March(eqx.Module):
             (error <= 1) & ~crosses & ~misses,
         )
 
-    def _next_try(self, state: MarchState, trial: Trial):
+    def _next_try(self, state: AdaptiveState, trial: Trial):
         """Return the length of the next try, and the read and the entry on which it
         shall land."""
         length = hold(trial.start.length)
@@ -422,7 +422,7 @@ class March(eqx.Module):
         aim = jnp.where(trial.crosses, trial.crossing.b, trial.ending.entry)
         return h, landing, aim
 
-    def _advance(self, state: MarchState, trial: Trial) -> MarchState:
+    def _advance(self, state: AdaptiveState, trial: Trial) -> AdaptiveState:
         """Return the state at the end of a trial step, if it was accepted."""
         node, ending, points = trial.node, trial.ending, state.points
         held, t, x = hold((self.equation, node.t, node.x))
@@ -469,7 +469,7 @@ class March(eqx.Module):
         """Solve up to T."""
         capacity = path.shape[0]
 
-        def goes_on(state: MarchState):
+        def goes_on(state: AdaptiveState):
             is_going = (hold(state.t) < self.T) & (state.status == REACHED_END)
             return is_going & (state.count < capacity) & (state.tries < most_tries)
 
@@ -491,12 +491,15 @@ class March(eqx.Module):
 
 
 def make_march(
-    equation: Equation, solver: AbstractAdaptive, T: Any, max_step: Any = jnp.inf
-) -> March:
+    equation: ExtendedEquation,
+    solver: AbstractAdaptive,
+    T: Any,
+    max_step: Any = jnp.inf,
+) -> AdaptiveMarch:
     """Make the march of an equation up to the time `T`, with steps of at most
     `max_step`."""
     atol = -1.0 if solver.atol is None else solver.atol
     tolerance = Tolerance(jnp.asarray(float(solver.rtol)), jnp.asarray(float(atol)))
     limits = jnp.asarray(T, float), jnp.asarray(max_step, float)
     switches, is_implicit = switches_of(equation.problem), isinstance(solver, Radau)
-    return March(equation, tolerance, switches, *limits, is_implicit)
+    return AdaptiveMarch(equation, tolerance, switches, *limits, is_implicit)

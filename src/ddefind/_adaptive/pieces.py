@@ -213,7 +213,7 @@ class Sides(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Past:
+class StagePast:
     """The past of a stage at the fraction `c` of the step from `t`, of the given
     length; `guess` holds the coefficients of the step's own piece.
 

@@ -25,7 +25,7 @@ from .breaking_points import sides_of
 from .equation import StepStart
 from .explicit_step import explicit_pass, explicit_piece, known_kernels
 from .implicit_step import RADAU_C, corrected_stages, implicit_piece
-from .march import March, MarchResult
+from .march import AdaptiveMarch, MarchResult
 from .pieces import GivenRows, PathRows, ending_of, evaluate, hold, unpack
 
 _MOST_PASSES, _ROUNDING = 100, 1e-15
@@ -56,7 +56,9 @@ class _Adjoint(NamedTuple):
 
 
 @eqx.filter_custom_vjp
-def solve_with_vjp(march: March, path: jax.Array, most_tries: Any) -> MarchResult:
+def solve_with_vjp(
+    march: AdaptiveMarch, path: jax.Array, most_tries: Any
+) -> MarchResult:
     """Solve up to the end; JAX differentiates the rows of the path in reverse mode."""
     return march.run(path, most_tries)
 
@@ -155,7 +157,7 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     )
 
 
-def _find_reads(march: March, path, i, start: StepStart, coefficients, hints):
+def _find_reads(march: AdaptiveMarch, path, i, start: StepStart, coefficients, hints):
     """Return where each stage of step `i` found its reads, [stages, reads]."""
     rows = PathRows(march.equation.dimension, False, path, i)
     if march.is_implicit:
@@ -172,7 +174,9 @@ def _implicit_stages(start: StepStart, coefficients: jax.Array) -> jax.Array:
     return jnp.stack([evaluate(coefficients, c)[0] for c in RADAU_C]) - hold(start.x)
 
 
-def _piece(march: March, start: StepStart, rows, guess: jax.Array, hints) -> jax.Array:
+def _piece(
+    march: AdaptiveMarch, start: StepStart, rows, guess: jax.Array, hints
+) -> jax.Array:
     """Return the coefficients of a step that reads the given rows, and itself as
     `guess`."""
 

@@ -23,7 +23,7 @@ from .messages import (
     print_json,
     quick_start,
 )
-from .parse_options import Bounds, OptionError, number_or_text, parse_formats
+from .parse_options import GivenRange, OptionError, number_or_text, parse_formats
 
 DISCOVER_EXAMPLES = f"""\
 \b
@@ -216,7 +216,7 @@ def _settings_of_fit(found: "dd.Discovery", settings: FitSettings) -> FitSetting
         if isinstance(each, dd.Parameter)
     }
     bounds = {
-        name: Bounds(
+        name: GivenRange(
             -math.inf if each.lower is None else each.lower,
             math.inf if each.upper is None else each.upper,
         )

@@ -9,7 +9,7 @@ import ddefind as dd
 from .._fitting.fit_options import SETTINGS
 from .._util.errors import did_you_mean, quoted
 from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings
-from .parse_options import Bounds, OptionError, parse_number, read_prior
+from .parse_options import GivenRange, OptionError, parse_number, read_prior
 
 # A kind of noise, perhaps with its numbers in brackets.
 _KIND = re.compile(r"\s*([A-Za-z_ -]+?)\s*(?:\(([^()]*)\))?\s*")
@@ -126,8 +126,8 @@ def _parameters(
     """Return the argument `parameters`: what is known of each."""
     bounds, priors = dict(settings.bounds), settings.prior
     for name in _positive(settings, model):
-        lower, upper = bounds.get(name, Bounds())
-        bounds[name] = Bounds(max(lower, 0.0), upper)
+        lower, upper = bounds.get(name, GivenRange())
+        bounds[name] = GivenRange(max(lower, 0.0), upper)
     parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in settings.set.items()}
     differing = dict.fromkeys(settings.per_experiment or ())
     for name in {**settings.start, **bounds, **priors, **differing}:

@@ -17,7 +17,7 @@ from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.files import file_name, read_text
 from .._util.version import __version__
-from .parse_options import KINDS, Bounds, OptionError, check_bounds, read_prior
+from .parse_options import KINDS, GivenRange, OptionError, check_bounds, read_prior
 
 # The method that is not the usual one.
 _, MULTIPLE_SHOOTING = SETTINGS["method"].offered()
@@ -98,7 +98,7 @@ class FitSettings:
             read_prior(prior)
         named = [name for name in self.positive or () if name != ALL]
         for name in named:
-            if math.isfinite(self.bounds.get(name, Bounds()).lower):
+            if math.isfinite(self.bounds.get(name, GivenRange()).lower):
                 shown = quoted(name)
                 yield f"`--positive` and `--bounds` both limit {shown} from below."
         for option, names in (

@@ -40,7 +40,7 @@ class OptionError(ValueError):
     write it."""
 
 
-class Bounds(NamedTuple):
+class GivenRange(NamedTuple):
     """Bounds of a parameter, infinite where there is none."""
 
     lower: float = -math.inf
@@ -160,46 +160,48 @@ def parse_assignments(
     return _by_name(flag, assigned())
 
 
-def parse_bounds(flag: str, texts: Iterable[str]) -> dict[str, Bounds]:
+def parse_bounds(flag: str, texts: Iterable[str]) -> dict[str, GivenRange]:
     """Return bounds by name, from texts such as `K in [0, 10]`, `K > 0` or
     `0 < K < 10`.
 
     >>> parse_bounds("--bounds", ["K in [0, 10]", "tau < 5", "0.1 < tau"])
     {'K': Bounds(lower=0.0, upper=10.0), 'tau': Bounds(lower=0.1, upper=5.0)}
     """
-    by_name: dict[str, Bounds] = {}
+    by_name: dict[str, GivenRange] = {}
     for text in texts:
         name, new = _one_bound(flag, text)
-        old = by_name.get(name, Bounds())
+        old = by_name.get(name, GivenRange())
         if any(math.isfinite(a) and math.isfinite(b) for a, b in zip(old, new)):
             raise OptionError(f"`{flag}` limits {quoted(name)} twice on one side.")
-        by_name[name] = Bounds(max(old.lower, new.lower), min(old.upper, new.upper))
+        by_name[name] = GivenRange(max(old.lower, new.lower), min(old.upper, new.upper))
     check_bounds(by_name)
     return by_name
 
 
-def _one_bound(flag: str, text: str) -> tuple[str, Bounds]:
+def _one_bound(flag: str, text: str) -> tuple[str, GivenRange]:
     """Return the name of the parameter and the bounds that one text gives."""
     written = text.strip()
     if match := _INTERVAL.fullmatch(written):
-        return match[1], Bounds(float(match[2]), float(match[3]))
+        return match[1], GivenRange(float(match[2]), float(match[3]))
     if match := _NAME_FIRST.fullmatch(written):
         return match[1], _side(match[2] == "<", match[3])
     match = _NUMBER_FIRST.fullmatch(written)
     if match and match[4] in (None, match[2]):
         left = _side(match[2] == ">", match[1])
-        right = Bounds() if match[4] is None else _side(match[4] == "<", match[5])
+        right = GivenRange() if match[4] is None else _side(match[4] == "<", match[5])
         lower, upper = max(left.lower, right.lower), min(left.upper, right.upper)
-        return match[3], Bounds(lower, upper)
+        return match[3], GivenRange(lower, upper)
     needed = 'a range, as "K in [0, 10]", "K > 0" or "0 < K < 10"'
     raise _refused(flag, needed, written)
 
 
-def _side(is_upper: bool, value: str) -> Bounds:
-    return Bounds(upper=float(value)) if is_upper else Bounds(lower=float(value))
+def _side(is_upper: bool, value: str) -> GivenRange:
+    return (
+        GivenRange(upper=float(value)) if is_upper else GivenRange(lower=float(value))
+    )
 
 
-def check_bounds(bounds: Mapping[str, Bounds]) -> None:
+def check_bounds(bounds: Mapping[str, GivenRange]) -> None:
     """Raise an error unless every lower bound is below its upper bound."""
     for name, (lower, upper) in bounds.items():
         if not lower < upper:
@@ -426,9 +428,9 @@ def _names(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [_text(each) for each in value]
 
 
-def _bounds(value: Any) -> Bounds:
+def _bounds(value: Any) -> GivenRange:
     lower, upper = value
-    return Bounds(_number(lower), _number(upper))
+    return GivenRange(_number(lower), _number(upper))
 
 
 def _table(read: Callable[[Any], Any]) -> Callable[[Any], Any]:

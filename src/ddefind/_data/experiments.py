@@ -19,8 +19,8 @@ from .doses import DoseRow, Doses, DoseTable, dose_table
 from .inputs import (
     FurtherFiles,
     Inputs,
+    InputSeries,
     Place,
-    Series,
     find_place,
     input_places,
     series,
@@ -29,13 +29,13 @@ from .table import Table, is_missing
 from .times import read_times, times_as_in
 
 
-class Record(NamedTuple):
+class ExperimentRecord(NamedTuple):
     """One experiment as read from files. An input is what was recorded, or the text of
     a formula of time."""
 
     data: Data
     values: dict[str, float]
-    inputs: dict[str, Series | str]
+    inputs: dict[str, InputSeries | str]
     doses: list[DoseRow]
 
 
@@ -66,7 +66,7 @@ class StudyFiles:
     where: Mapping[str, Any]
     sheet: str | None
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[ExperimentRecord]:
         """Read all experiments."""
         tables = self._tables()
         names = list(dict.fromkeys(n for t in tables.values() for n in t.columns))
@@ -96,7 +96,9 @@ class StudyFiles:
             for state, place in doses:
                 if place.file is not None:
                     given += files.doses(state, place, data, labels)
-            records.append(Record(data, known, {**recorded, **formulas}, given))
+            records.append(
+                ExperimentRecord(data, known, {**recorded, **formulas}, given)
+            )
         check_spelling([each.data for each in records])
         return records
 

@@ -35,7 +35,7 @@ class Place:
     file: str | None = None
 
 
-class Series(NamedTuple):
+class InputSeries(NamedTuple):
     """An input as it was recorded: increasing times, and a value at each."""
 
     t: np.ndarray
@@ -104,7 +104,7 @@ class FurtherFiles:
 
     def input(
         self, name: str, place: Place, data: Data, labels: Sequence[str]
-    ) -> Series:
+    ) -> InputSeries:
         """Return an input of the experiment `data`, which is one of `labels`."""
         assert place.file is not None
         table = self.table(place.file)
@@ -158,7 +158,7 @@ class FurtherFiles:
         return table.rows([row for row, cell in enumerate(cells) if cell == data.label])
 
 
-def series(table: Table, column: str, data: Data) -> Series:
+def series(table: Table, column: str, data: Data) -> InputSeries:
     """Return the input of the experiment `data` in a column, in the order of time.
     Where a time is repeated, as beside replicates, its values must be the same."""
     t, label = times_as_in(data, table), str(data.label)
@@ -182,4 +182,4 @@ def series(table: Table, column: str, data: Data) -> Series:
                 column,
             )
     kept = np.delete(rows, same)
-    return Series(t[kept], values[kept])
+    return InputSeries(t[kept], values[kept])

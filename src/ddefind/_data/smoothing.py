@@ -21,7 +21,7 @@ _MOST_UNEVEN = 1e4
 _HARDLY_ANYTHING = 0.2
 
 
-class Spline(NamedTuple):
+class QuantitySpline(NamedTuple):
     r"""A cubic spline of one quantity, given by its values x and its second derivatives
     $\gamma$ at the knots t. In the interval of length h from $t_i$ to $t_{i+1}$, with
     $a = (t_{i+1} - t) / h$ and $b = 1 - a$, it is
@@ -68,7 +68,7 @@ class Curve(NamedTuple):
     are. `x(t)` and `slope(t)` have the shape of `t`, with a last axis over quantities.
     """
 
-    splines: list[Spline]
+    splines: list[QuantitySpline]
     lowest: np.ndarray
     highest: np.ndarray
 
@@ -92,7 +92,7 @@ def smooth_or_followed(data: Data) -> Curve | None:
     """Return the same, but splines through the data themselves where smoothing leaves
     hardly anything of a quantity."""
 
-    def spline(t: np.ndarray, x: np.ndarray) -> Spline:
+    def spline(t: np.ndarray, x: np.ndarray) -> QuantitySpline:
         found = smoothed(t, x)
         is_nothing = np.var(found.x) < _HARDLY_ANYTHING * np.var(x)
         return followed(t, x) if is_nothing else found
@@ -101,7 +101,7 @@ def smooth_or_followed(data: Data) -> Curve | None:
 
 
 def _curve(
-    data: Data, spline: Callable[[np.ndarray, np.ndarray], Spline]
+    data: Data, spline: Callable[[np.ndarray, np.ndarray], QuantitySpline]
 ) -> Curve | None:
     splines = []
     for column in range(data.x.shape[1]):
@@ -150,7 +150,7 @@ def trial_weights(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return weights, np.sum(shares / (1 + shares), axis=1)
 
 
-def smoothed(t: np.ndarray, x: np.ndarray) -> Spline:
+def smoothed(t: np.ndarray, x: np.ndarray) -> QuantitySpline:
     r"""Return the natural cubic spline s that minimises $\sum (x - s)^2 + \lambda \int
     s''^2$, with the $\lambda$ of the lowest generalised cross-validation score.
 
@@ -169,10 +169,10 @@ def smoothed(t: np.ndarray, x: np.ndarray) -> Spline:
         if score < best_score:
             best_score, best = score, (residual, gamma, freedom)
     residual, gamma, freedom = best
-    return Spline(t, x - residual, np.pad(gamma, 1), count - freedom)
+    return QuantitySpline(t, x - residual, np.pad(gamma, 1), count - freedom)
 
 
-def smoothed_columns(t: np.ndarray, x: np.ndarray) -> Spline:
+def smoothed_columns(t: np.ndarray, x: np.ndarray) -> QuantitySpline:
     r"""Return what `smoothed` returns, for each column of `x`.
 
     With $R = L L^T$ and the eigenvectors V of $L^{-1} Q^T Q L^{-T} = V D V^T$,
@@ -199,7 +199,7 @@ def smoothed_columns(t: np.ndarray, x: np.ndarray) -> Spline:
         residual[:, kept[0]] = (weights[best] * (modes.Q @ gamma))[:, kept[1]]
         second[1:-1, kept[0]] = gamma[:, kept[1]]
         curvatures[kept[0]] = (len(t) - 2 - freedoms[best])[kept[1]]
-    return Spline(t, x - residual, second, curvatures)
+    return QuantitySpline(t, x - residual, second, curvatures)
 
 
 class _Modes(NamedTuple):
@@ -228,9 +228,9 @@ def _modes(t: np.ndarray) -> _Modes:
     return _Modes(np.maximum(D, 0.0), V.T @ half, back, Q)
 
 
-def _one_by_one(t: np.ndarray, x: np.ndarray) -> Spline:
+def _one_by_one(t: np.ndarray, x: np.ndarray) -> QuantitySpline:
     splines = [smoothed(t, column) for column in x.T]
-    return Spline(
+    return QuantitySpline(
         t,
         np.stack([each.x for each in splines], axis=1),
         np.stack([each.second for each in splines], axis=1),
@@ -238,13 +238,13 @@ def _one_by_one(t: np.ndarray, x: np.ndarray) -> Spline:
     )
 
 
-def followed(t: np.ndarray, x: np.ndarray) -> Spline:
+def followed(t: np.ndarray, x: np.ndarray) -> QuantitySpline:
     """Return the spline with the smallest of the smoothing weights: it follows the
     data. That is better than nothing where these are so far apart that they look like
     noise."""
     weights, freedom = trial_weights(t)
     residual, gamma = _solved(reinsch(t), weights[0], x)
-    return Spline(t, x - residual, np.pad(gamma, 1), len(t) - 2 - freedom[0])
+    return QuantitySpline(t, x - residual, np.pad(gamma, 1), len(t) - 2 - freedom[0])
 
 
 def _solved(

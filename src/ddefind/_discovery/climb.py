@@ -22,7 +22,7 @@ import numpy as np
 from .exact import SPARE, Exact, Fitted, in_parallel
 from .library import Library, Structure
 from .proposals import Proposal, coefficients_at
-from .weak_form import Record
+from .weak_form import WeakRecord
 
 # The most values of inner parameters that are tried for a further term.
 _MOST_TRIED = 16
@@ -59,7 +59,7 @@ class _Quadratic(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class _Point:
+class _Spot:
     """A fit, perhaps with a further term: the pairs of its structure, `whole`, its
     values, the places of its coefficients, and the sum of squares nearby."""
 
@@ -106,7 +106,7 @@ class Move:
     structure: Structure
     predicted: float
     exact: Exact
-    point: _Point
+    point: _Spot
     removed: tuple[int, ...]
     is_far: bool
 
@@ -146,13 +146,13 @@ def moves_from(
 
 def _points(
     exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
-) -> Iterator[_Point]:
+) -> Iterator[_Spot]:
     """Yield the fit without and with each further candidate."""
     structure, size = fitted.structure, len(fitted.structure)
     free = np.flatnonzero(~exact.is_held(structure))
     places = exact.coefficients[:size]
     if (quadratic := _quadratic(fitted.gram, free)) is not None:
-        yield _Point(structure, fitted.theta, places, quadratic)
+        yield _Spot(structure, fitted.theta, places, quadratic)
     if size + SPARE > exact.slots:
         return
     tried = []
@@ -170,7 +170,7 @@ def _points(
         for pair, slot in zip(some, exact.coefficients[size:]):
             quadratic = _quadratic(extended.gram, np.sort([*free, slot]))
             if quadratic is not None:
-                yield _Point(
+                yield _Spot(
                     (*structure, pair), theta, np.array([*places, slot]), quadratic
                 )
 
@@ -222,7 +222,7 @@ def _quadratic(gram: np.ndarray, free: np.ndarray) -> _Quadratic | None:
     return _Quadratic(free, step, inverse, float(max(-gradient @ step, 0.0)))
 
 
-def _moves(exact: Exact, fitted: Fitted, point: _Point, worst: float) -> Iterator[Move]:
+def _moves(exact: Exact, fitted: Fitted, point: _Spot, worst: float) -> Iterator[Move]:
     """Yield the moves to the structure of a point, less up to two terms of the fit."""
     size, least = len(fitted.structure), exact.least_loss
     total = max(fitted.gram[0, 0], least)
@@ -270,7 +270,7 @@ class Search:
     called after each step."""
 
     exact: Exact
-    records: Sequence[Record]
+    records: Sequence[WeakRecord]
     delays: Sequence[tuple[float, ...]]
     report: Callable[[], None] = lambda: None
     visited: dict[Structure, Fitted] = field(default_factory=dict)

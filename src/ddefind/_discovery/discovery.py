@@ -18,6 +18,7 @@ from .search import DELAY_CHARGE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
 # Models whose score is within this distance of the best tie with it.
 _TIE = 2.0
 _MOST_SHOWN = 6

@@ -12,7 +12,7 @@ import numpy as np
 
 from .inner_parameters import InnerParameters, columns_of, values_of
 from .library import Library, Structure
-from .weak_form import Record, weak_system
+from .weak_form import WeakRecord, weak_system
 
 # The columns come from smoothed data and are uncertain by this share. Otherwise x(t) -
 # x(t - tau) with a short delay, which is tau times the slope itself, would seem to
@@ -61,7 +61,7 @@ def patterns(states: int) -> list[tuple[bool, ...]]:
 
 def propose(
     library: Library,
-    records: Sequence[Record],
+    records: Sequence[WeakRecord],
     inner: InnerParameters,
     delays: Sequence[tuple[float, ...]],
     most_terms: int,
@@ -251,7 +251,7 @@ def _agree(library, row, term, inner: InnerParameters, pairs) -> bool:
 
 def coefficients_at(
     library: Library,
-    records: Sequence[Record],
+    records: Sequence[WeakRecord],
     structure: Structure,
     delays: tuple[float, ...],
     inner: np.ndarray,

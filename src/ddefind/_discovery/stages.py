@@ -25,7 +25,7 @@ from .inner_parameters import InnerParameters, inner_parameters
 from .library import Candidates, Library, Structure, make_library
 from .proposals import Proposal, propose
 from .terms import delay_names, read_terms
-from .weak_form import Record
+from .weak_form import WeakRecord
 
 # The phase of the first stage.
 ORDINARY = "without a delay"
@@ -53,7 +53,7 @@ class Question:
 
     states: tuple[str, ...]
     data: Records
-    records: Sequence[Record]
+    records: Sequence[WeakRecord]
     terms: Any
     known: Mapping[str, Expression]
     settings: Mapping[str, Any]

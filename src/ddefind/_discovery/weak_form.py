@@ -52,7 +52,7 @@ class Segment(NamedTuple):
         return min(self.times) >= _LEAST_TIMES
 
 
-class Record(NamedTuple):
+class WeakRecord(NamedTuple):
     """One record with its test functions.
 
     `curve` goes through the whole record, and those of the `segments` through parts of
@@ -93,7 +93,7 @@ class Record(NamedTuple):
         return x
 
 
-def make_record(data: dd.Data) -> Record | None:
+def make_record(data: dd.Data) -> WeakRecord | None:
     """Return the test functions of a data set; None if it has too few points, or if no
     two times have data of all states between them."""
     curve = smooth_or_followed(data)
@@ -111,7 +111,7 @@ def make_record(data: dd.Data) -> Record | None:
     spacing = float(np.median(np.diff(np.unique(data.t))))
     functions = [_functions(s, spacing, (s.end - s.begin) / length) for s in segments]
     t, weights, slopes, begins, ends = zip(*functions)
-    return Record(
+    return WeakRecord(
         curve,
         segments,
         np.concatenate(t),
@@ -183,7 +183,7 @@ def _functions(
 
 def weak_system(
     library: Library,
-    records: Sequence[Record],
+    records: Sequence[WeakRecord],
     delays: Sequence[float],
     values: np.ndarray,
     row: np.ndarray,

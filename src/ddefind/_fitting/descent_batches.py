@@ -25,7 +25,7 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.stack import DataStack
 from .._kernels.jaxpr import UntranslatedError
-from .._kernels.program import Place, place_for, run_fits
+from .._kernels.program import Runner, place_for, run_fits
 from .._loss.losses import AbstractLoss, Target
 from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
@@ -37,7 +37,7 @@ from .._solve.time_grid import make_grid, mover_values, needs_mesh, time_grid
 from .._util.machine import cores
 from .._util.progress import Reporter
 from . import epochs
-from .epochs import Descent, EpochLog, State, begin, run
+from .epochs import Descent, EpochLog, EpochState, begin, run
 from .request import distinct
 
 # How much shorter the steps may become before a mesh needs more room.
@@ -262,7 +262,7 @@ def _in_lanes(target: Target, count: int, k: int) -> Target:
 
 def advance_on_gpu(
     descent: Descent,
-    state: State,
+    state: EpochState,
     targets: Target,
     T: np.ndarray,
     fits: np.ndarray,
@@ -278,7 +278,7 @@ def advance_on_gpu(
 
     states = in_rows(jax.tree.map(lambda array: array[..., fits], state))
     shared, sets = (descent, grid, rows, np.asarray(stop)), in_rows((targets, T))
-    done = run_fits(_run_fit, shared, sets, states, fits, Place.gpu)
+    done = run_fits(_run_fit, shared, sets, states, fits, Runner.gpu)
     return jax.tree.map(lambda array: np.moveaxis(array, 0, -1), done)
 
 
@@ -320,7 +320,7 @@ class DescentBatch:
         self.keeps_paths = keep_paths and len(z) <= _MOST_IN_A_PATH
         self.in_lanes = descent.optimizer.elementwise and grids.side_by_side
         is_plain = self.in_lanes and not self.keeps_paths
-        self._run_on(is_plain and place_for(z.shape[1]) is Place.gpu)
+        self._run_on(is_plain and place_for(z.shape[1]) is Runner.gpu)
         self.inputs: dict[bytes, tuple] = {}
         self.logs: list[tuple[np.ndarray, EpochLog]] = []
         if self.size > 1:
@@ -433,7 +433,7 @@ class DescentBatch:
         return self.inputs[block]
 
     def _store(
-        self, block: np.ndarray, state: State, log: EpochLog, movers, count
+        self, block: np.ndarray, state: EpochState, log: EpochLog, movers, count
     ) -> None:
         """Keep the results of one call: the states, movers and log of a block."""
         width = len(block)

@@ -76,7 +76,7 @@ _RUNAWAY = 1e10
 RUNNING, FINISHED, REACHED, SETTLED, FAILED, NO_START = range(6)  # State.status
 
 
-class State(NamedTuple):
+class EpochState(NamedTuple):
     """The state of a fit."""
 
     z: Any  # the unconstrained vector to evaluate next
@@ -122,27 +122,29 @@ class Descent(eqx.Module):
 
 
 @eqx.filter_jit
-def begin(descent: Descent, z) -> State:
+def begin(descent: Descent, z) -> EpochState:
     """Return the state before the first epoch, from one unconstrained vector or from a
     column for each fit."""
     lanes = z.shape[1:]
     init = descent.transformation.init
     init = jax.vmap(init, in_axes=-1, out_axes=-1) if lanes else init
     zero, one = jnp.zeros(lanes, int), jnp.ones(lanes)
-    return State(z, z, jnp.zeros_like(z), one, z, one * jnp.inf, init(z), zero, zero)
+    return EpochState(
+        z, z, jnp.zeros_like(z), one, z, one * jnp.inf, init(z), zero, zero
+    )
 
 
 @eqx.filter_jit
 def run(
     descent: Descent,
-    state: State,
+    state: EpochState,
     target: Target,
     T: jax.Array,
     stop: jax.Array,
     grid: Grid | Mesh | AdaptiveRoom,
     rows: int,
     keep_path: bool,
-) -> tuple[State, EpochLog, jax.Array, jax.Array, jax.Array]:
+) -> tuple[EpochState, EpochLog, jax.Array, jax.Array, jax.Array]:
     """Run epochs until every fit has ended, `rows` epochs are over, epoch `stop` is
     reached, or a solution needs more rows than there is room for.
 
@@ -192,7 +194,7 @@ def _movers(descent: Descent, system: System, z):
     return params.tau
 
 
-def _epoch(descent: Descent, system: System, state: State, buffers, target):
+def _epoch(descent: Descent, system: System, state: EpochState, buffers, target):
     """Evaluate and step all fits that run. Nothing changes if a solution needs more
     rows than there are, which is the last result."""
     movers = _movers(descent, system, state.z)
@@ -232,7 +234,7 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target):
         RUNNING,
     )
     moves = status == RUNNING
-    after = State(
+    after = EpochState(
         z=jnp.where(moves, z, state.z),
         good=good,
         step=step,
@@ -262,7 +264,9 @@ def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
     return loss, slope, buffers
 
 
-def _update(descent: Descent, system: System, target, state: State, slope, loss, ok):
+def _update(
+    descent: Descent, system: System, target, state: EpochState, slope, loss, ok
+):
     """Return the optimiser's step and its new state, where the point was accepted."""
     transformation = descent.transformation
     safe = jnp.where(ok, slope, 0.0)

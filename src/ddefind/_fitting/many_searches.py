@@ -17,7 +17,7 @@ import numpy as np
 
 from .._data.stack import DataStack
 from .._kernels.jaxpr import UntranslatedError
-from .._kernels.program import Place, others, place_for
+from .._kernels.program import Runner, others, place_for
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, needs_no_other_solver, search
 from .._many_fits.sets import DataSets, Sets, can_search, has_enough_data, make_sets
@@ -207,7 +207,7 @@ def search_together(
     if len(numbers) == 0:
         return
     place = place_for(len(numbers))
-    on_gpu = place is Place.gpu
+    on_gpu = place is Runner.gpu
     size = _ON_GPU if on_gpu else min(_PORTION, -(-len(numbers) // cores()))
     bytes_of_set = _COPIES * 8 * starts * (1 + len(setups[0].lower)) ** 2
     size = max(min(size, int(_MOST_BYTES / bytes_of_set)), 1)
@@ -220,7 +220,7 @@ def search_together(
                     return searched(portion, other)
         raise AssertionError("XLA runs every program.")
 
-    def searched(portion: np.ndarray, place: Place) -> Searched:
+    def searched(portion: np.ndarray, place: Runner) -> Searched:
         sets = make_sets(
             DataSets.of(tasks.stack(portion)),
             setups,

@@ -6,8 +6,8 @@ from typing import Any
 
 from .._data.columns import Columns
 from .._data.doses import DoseRow, Doses
-from .._data.experiments import Record, StudyFiles
-from .._data.inputs import Inputs, Series
+from .._data.experiments import ExperimentRecord, StudyFiles
+from .._data.inputs import Inputs, InputSeries
 from .._problem.doses import Dose, SetState
 from .._problem.inputs import Input
 from .._util import wording
@@ -85,7 +85,7 @@ def read_study(
     return [_experiment(record, input_kind) for record in records]
 
 
-def _experiment(record: Record, kinds: str | Mapping[str, str]) -> Experiment:
+def _experiment(record: ExperimentRecord, kinds: str | Mapping[str, str]) -> Experiment:
     """Return the experiment of a record."""
     label = record.data.label
     return Experiment(
@@ -103,7 +103,7 @@ def _experiment(record: Record, kinds: str | Mapping[str, str]) -> Experiment:
 
 
 def as_input(
-    name: str, series: Series, label: str | None, kinds: str | Mapping[str, str]
+    name: str, series: InputSeries, label: str | None, kinds: str | Mapping[str, str]
 ) -> Input:
     """Return an input of an experiment. `kinds` is how it runs between its values, or
     how each input does."""

@@ -199,7 +199,7 @@ def _gauss(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
     return low + half * (1 + places), half * weights
 
 
-class Block(NamedTuple):
+class StateBlock(NamedTuple):
     """Linear delay equation of states that all influence each other, directly or by way
     of others. It has only the delayed terms that occur in it, possibly none."""
 
@@ -314,7 +314,7 @@ def _zero(falling: Callable[[float], float], low: float, high: float) -> float:
     return high
 
 
-def _blocks_of(A: Any, B: Any, tau: Any) -> Iterator[Block]:
+def _blocks_of(A: Any, B: Any, tau: Any) -> Iterator[StateBlock]:
     """Yield the groups of states that influence each other."""
     terms = tau
     if not (isinstance(tau, list | tuple) and isinstance(tau[0], AbstractTerm)):
@@ -329,7 +329,7 @@ def _blocks_of(A: Any, B: Any, tau: Any) -> Iterator[Block]:
         inner = B[:, states][:, :, states]
         occurs = np.any(inner != 0, axis=(1, 2))
         kept = tuple(term for term, is_in in zip(terms, occurs) if is_in)
-        yield Block(A[np.ix_(states, states)], inner[occurs], kept)
+        yield StateBlock(A[np.ix_(states, states)], inner[occurs], kept)
 
 
 def _with_chains(
@@ -397,7 +397,7 @@ def essential_rate(A: ArrayLike, B: ArrayLike, tau: Sequence[AbstractTerm]) -> f
     return max(block.essential for block in _blocks_of(A, B, tau))
 
 
-def _rightmost(block: Block, count: int) -> np.ndarray:
+def _rightmost(block: StateBlock, count: int) -> np.ndarray:
     """Find the rightmost roots of a block with imaginary parts from zero on."""
     if not block.terms:
         return _without_delay(block)
@@ -420,14 +420,14 @@ def _rightmost(block: Block, count: int) -> np.ndarray:
         points, before = 2 * points, roots
 
 
-def _without_delay(block: Block) -> np.ndarray:
+def _without_delay(block: StateBlock) -> np.ndarray:
     """Return the roots of x' = A x with imaginary parts from zero on."""
     roots = np.linalg.eigvals(block.A).astype(complex)
     return roots[np.imag(roots) >= 0]
 
 
 def _further_guesses(
-    block: Block, points: int, before: np.ndarray, count: int
+    block: StateBlock, points: int, before: np.ndarray, count: int
 ) -> np.ndarray:
     """Guess the roots that are too far up the imaginary axis for the discretisation
     around zero, but may be to the right of the last of the roots found `before`."""
@@ -445,7 +445,7 @@ def _further_guesses(
     return np.concatenate(found)
 
 
-def _approximate_roots(block: Block, points: int, shift: float) -> np.ndarray:
+def _approximate_roots(block: StateBlock, points: int, shift: float) -> np.ndarray:
     """Approximate the roots near i `shift` by the discretised operator."""
     d, longest, A = len(block.A), max(t.memory for t in block.terms), block.A
     if shift != 0:
@@ -488,7 +488,7 @@ def _interpolation_rows(points: int, places: np.ndarray) -> np.ndarray:
     return weight / weight.sum(axis=1, keepdims=True)
 
 
-def _polished(block: Block, guesses: np.ndarray, count: int) -> np.ndarray:
+def _polished(block: StateBlock, guesses: np.ndarray, count: int) -> np.ndarray:
     """Find the distinct roots near the rightmost guesses by Newton's method, with
     imaginary parts from zero on, to the right of the essential rate."""
     essential = block.essential
@@ -499,7 +499,7 @@ def _polished(block: Block, guesses: np.ndarray, count: int) -> np.ndarray:
     return _distinct(np.array(kept, complex))
 
 
-def _near_root(block: Block, root: complex) -> complex | None:
+def _near_root(block: StateBlock, root: complex) -> complex | None:
     """Find the root of a block near the guess `root`, as in `near_root`.
 
     Newton's method is applied to the root and its vector v together, with v normalised
@@ -536,7 +536,7 @@ def _near_root(block: Block, root: complex) -> complex | None:
     return complex(root.real, abs(root.imag)) if is_root else None
 
 
-def _is_regular(block: Block, A_size: float, root: complex) -> bool:
+def _is_regular(block: StateBlock, A_size: float, root: complex) -> bool:
     """Whether the characteristic matrix is finite, and its delayed terms are not so
     large that it is singular up to rounding."""
     if not np.isfinite(root):

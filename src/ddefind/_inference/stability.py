@@ -44,7 +44,7 @@ from .characteristic_roots import (
 from .covariance import Uncertainty, propagate
 
 
-class Linearisation(NamedTuple):
+class LinearisedRhs(NamedTuple):
     """Right-hand side F and its derivatives for several states, each of which is also
     the state at all k delayed times, with a slope of zero."""
 
@@ -78,7 +78,7 @@ def _leaves(model: LeastSquaresModel, theta) -> tuple[Any, list[Any]]:
 
 
 @eqx.filter_jit
-def linearise(model: LeastSquaresModel, theta, x, t) -> Linearisation:
+def linearise(model: LeastSquaresModel, theta, x, t) -> LinearisedRhs:
     """Linearise at the states `x`, of shape (count, d), all at the time `t`."""
     problem, leaves = _leaves(model, theta)
 
@@ -109,7 +109,7 @@ def linearise(model: LeastSquaresModel, theta, x, t) -> Linearisation:
         y = [x] * len(leaves)
         z = [jnp.zeros_like(x)] * len(leaves)
         A, B, C, change = jax.jacfwd(slope, argnums=(0, 1, 2, 3))(x, y, z, t)
-        return Linearisation(
+        return LinearisedRhs(
             slope(x, y, z, t),
             A,
             jnp.stack(B),
@@ -299,7 +299,7 @@ def _check_autonomous(
             )
 
 
-def _delays_change(linear: Linearisation, numbers: Any, T: float) -> bool:
+def _delays_change(linear: LinearisedRhs, numbers: Any, T: float) -> bool:
     """Whether the delays have a slope in time, or differ from `numbers`."""
     change = np.abs(linear.number_derivative) * T + np.abs(linear.numbers - numbers)
     return bool(np.any(change > 1e-9 * np.abs(numbers)))

@@ -23,7 +23,7 @@ class UntranslatedError(Exception):
 
 @final
 @dataclass(frozen=True)
-class Equation:
+class Operation:
     """`outputs = primitive(inputs)`. The inputs are variables or literals."""
 
     primitive: str
@@ -40,7 +40,7 @@ class Block:
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
-    equations: tuple[Equation, ...]
+    equations: tuple[Operation, ...]
     constants: dict[Any, Any]
 
     def last_uses(self) -> dict[Any, int]:
@@ -60,7 +60,7 @@ class Block:
 def block_of(closed: ClosedJaxpr | Jaxpr) -> Block:
     """Return the equations of a program and of the functions that it calls."""
     jaxpr, values = _parts(closed)
-    equations: list[Equation] = []
+    equations: list[Operation] = []
     constants: dict[Any, Any] = dict(zip(jaxpr.constvars, values))
     same: dict[Any, Any] = {}
     _write_out(jaxpr, same, equations, constants)
@@ -83,7 +83,7 @@ def _named(variable: Any, same: dict[Any, Any]) -> Any:
 def _write_out(
     jaxpr: Jaxpr,
     same: dict[Any, Any],
-    equations: list[Equation],
+    equations: list[Operation],
     constants: dict[Any, Any],
 ) -> None:
     """Append the equations of `jaxpr`. `same` maps its variables to variables of the
@@ -96,7 +96,7 @@ def _write_out(
             inner, values = _parts(body)
             of_inner = dict(zip(inner.invars, inputs))
             for variable, value in zip(inner.constvars, values):
-                of_inner[variable] = new = Name(variable.aval)
+                of_inner[variable] = new = Variable(variable.aval)
                 constants[new] = value
             _write_out(inner, of_inner, equations, constants)
             for outer, variable in zip(each.outvars, inner.outvars):
@@ -104,13 +104,13 @@ def _write_out(
         else:
             outputs = []
             for variable in each.outvars:
-                same[variable] = new = Name(variable.aval)
+                same[variable] = new = Variable(variable.aval)
                 outputs.append(new)
-            equations.append(Equation(name, inputs, tuple(outputs), each.params))
+            equations.append(Operation(name, inputs, tuple(outputs), each.params))
 
 
 @final
-class Name:
+class Variable:
     """A new variable, which is equal to no other."""
 
     def __init__(self, aval: Any):
@@ -141,7 +141,7 @@ def _is_one_of(variable: Any, names: set[Any]) -> bool:
     return not isinstance(variable, Literal) and variable in names
 
 
-def bodies(equation: Equation) -> list[tuple[Block, tuple[Any, ...]]]:
+def bodies(equation: Operation) -> list[tuple[Block, tuple[Any, ...]]]:
     """Return the programs inside of a loop or a choice, with their first inputs."""
     params, inputs = equation.params, equation.inputs
     if equation.primitive == "cond":

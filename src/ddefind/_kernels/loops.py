@@ -11,7 +11,7 @@ from .jaxpr import (
     MOST_ELEMENTS,
     Block,
     Elements,
-    Equation,
+    Operation,
     Stored,
     UntranslatedError,
     Value,
@@ -39,7 +39,7 @@ class Loops:
         self.writer, self.run = translator.writer, translator.run
         self.may_change = translator.may_change
 
-    def while_(self, equation: Equation, inputs: Sequence[Value]) -> list[Value]:
+    def while_(self, equation: Operation, inputs: Sequence[Value]) -> list[Value]:
         params = equation.params
         first = params["cond_nconsts"]
         second = first + params["body_nconsts"]
@@ -67,7 +67,7 @@ class Loops:
             self._assign(carried, after)
         return carried
 
-    def scan(self, equation: Equation, inputs: Sequence[Value]) -> list[Value]:
+    def scan(self, equation: Operation, inputs: Sequence[Value]) -> list[Value]:
         params, length = equation.params, equation.params["length"]
         ((body, _),) = bodies(equation)
         first, second = _parts_of_scan(params)
@@ -126,7 +126,7 @@ class Loops:
         ]
         return [*carried, *stacked]
 
-    def cond(self, equation: Equation, inputs: Sequence[Value]) -> list[Value]:
+    def cond(self, equation: Operation, inputs: Sequence[Value]) -> list[Value]:
         index, branches = inputs[0], bodies(equation)
         number = self.writer.in_variables(index).array[()]
         if is_known(number):
@@ -159,7 +159,7 @@ class Loops:
 
     def _carried(
         self,
-        equation: Equation,
+        equation: Operation,
         inputs: Sequence[Value],
         number: int,
         uses: Sequence[tuple[Block, Any]],

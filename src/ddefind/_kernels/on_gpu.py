@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from .jaxpr import UntranslatedError
-from .translate import OWN, Source
+from .translate import OWN, ProgramSource
 
 # Threads of a block (as in the source of `translate.py`), and the most threads on each
 # multiprocessor.
@@ -46,7 +46,7 @@ def _cupy() -> Any:
 class GpuKernel:
     """A program on the GPU."""
 
-    def __init__(self, source: Source):
+    def __init__(self, source: ProgramSource):
         self.words = max(source.words, 1)
         try:
             module = _cupy().RawModule(code=source.text, options=("--std=c++17",))

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from .jaxpr import UntranslatedError
-from .translate import Source
+from .translate import ProgramSource
 
 # Whole numbers may overflow, and a place in memory holds numbers of both kinds.
 _FLAGS = ("-x", "c", "-O1", "-shared", "-fPIC", "-w", "-fwrapv", "-fno-strict-aliasing")
@@ -62,7 +62,7 @@ class ProcessorKernel:
     """A program that makes all fits one after the other. Several threads of Python may
     run it at the same time."""
 
-    def __init__(self, source: Source):
+    def __init__(self, source: ProgramSource):
         self.words = max(source.words, 1)
         self._library = _loaded(source.text)
 

@@ -22,7 +22,7 @@ LEAST_FOR_GPU = 1000
 
 
 @final
-class Place(enum.Enum):
+class Runner(enum.Enum):
     """A way to run a program: compiled by XLA, or translated into C and compiled for
     the processor or the GPU."""
 
@@ -31,16 +31,16 @@ class Place(enum.Enum):
     gpu = enum.auto()
 
 
-def place_for(fits: int) -> Place:
+def place_for(fits: int) -> Runner:
     """Return where this many fits run."""
     if fits >= LEAST_FOR_GPU and has_gpu():
-        return Place.gpu
-    return Place.processor if has_compiler() else Place.xla
+        return Runner.gpu
+    return Runner.processor if has_compiler() else Runner.xla
 
 
-def others(place: Place) -> tuple[Place, ...]:
+def others(place: Runner) -> tuple[Runner, ...]:
     """Return where a program runs if it cannot run at this place, the best first."""
-    return (Place.processor, Place.xla) if place is Place.gpu else (Place.xla,)
+    return (Runner.processor, Runner.xla) if place is Runner.gpu else (Runner.xla,)
 
 
 _DTYPES = {
@@ -76,7 +76,7 @@ class Program:
         return jax.tree.unflatten(self.structure, results)
 
 
-_KERNELS = {Place.gpu: GpuKernel, Place.processor: ProcessorKernel}
+_KERNELS = {Runner.gpu: GpuKernel, Runner.processor: ProcessorKernel}
 # A program has three arguments for each array, and can have 1,000 arguments.
 _MOST_ARRAYS = 300
 _programs: dict[Any, Program | UntranslatedError] = {}
@@ -91,7 +91,7 @@ def run_fits(
     of_sets: Any,
     own: Any,
     set_of: np.ndarray,
-    place: Place,
+    place: Runner,
 ) -> Any:
     """Compute `function(shared, of its set, own)` for many fits, translated.
 
@@ -132,7 +132,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _compiled(
-    function: Callable, examples: Sequence[Any], owners: Sequence[str], place: Place
+    function: Callable, examples: Sequence[Any], owners: Sequence[str], place: Runner
 ) -> Program | UntranslatedError:
     """Translate and compile a program, or return why this is not possible."""
     try:

@@ -16,8 +16,8 @@ from .jaxpr import (
     MOST_ELEMENTS,
     Block,
     Elements,
-    Equation,
     Memory,
+    Operation,
     Stored,
     UntranslatedError,
     Value,
@@ -69,14 +69,14 @@ _HEAD = """
 
 @final
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """A program in C. `words` is the number of elements of memory that a fit needs."""
 
     text: str
     words: int
 
 
-def translate(block: Block, owners: Sequence[str]) -> Source:
+def translate(block: Block, owners: Sequence[str]) -> ProgramSource:
     """Translate a program. `owners` says of each input whether each fit has a row, or
     each set, or whether all fits share it.
 
@@ -85,7 +85,7 @@ def translate(block: Block, owners: Sequence[str]) -> Source:
     of its rows. (On a GPU the rows are columns, so that neighbouring threads read
     neighbouring elements.)"""
     writer = Writer()
-    translator = Translator(writer)
+    translator = ProgramTranslator(writer)
     arguments, inputs = [], []
     row = {OWN: "fit", SET: "set", SHARED: "0"}
     for number, variable in enumerate(block.inputs):
@@ -121,7 +121,7 @@ def translate(block: Block, owners: Sequence[str]) -> Source:
             "",
         ]
     )
-    return Source(text, writer.most)
+    return ProgramSource(text, writer.most)
 
 
 def _argument(arguments: list[str], const: str, name: str, variable: Any) -> Memory:
@@ -134,7 +134,7 @@ def _argument(arguments: list[str], const: str, name: str, variable: Any) -> Mem
 
 
 @final
-class Translator:
+class ProgramTranslator:
     """Translates the equations of a program and of the blocks inside of it.
 
     `_frozen` is memory that the present block must not change; `_names` are the values
@@ -195,7 +195,7 @@ class Translator:
         others = (self._names[name] for name in self._later)
         return not any(isinstance(o, Stored) and o.memory is memory for o in others)
 
-    def _translate(self, equation: Equation, values: list[Value]) -> list[Value]:
+    def _translate(self, equation: Operation, values: list[Value]) -> list[Value]:
         name, params, writer = equation.primitive, equation.params, self.writer
         if any(0 in shape_of(each) for each in (*equation.inputs, *equation.outputs)):
             raise UntranslatedError("arrays without elements")
@@ -232,7 +232,7 @@ class Translator:
     def _scalars(self, values: Sequence[Value]) -> list[Any]:
         return [self.writer.in_variables(each).array[()] for each in values]
 
-    def _updated(self, equation: Equation, values: list[Value]) -> Value:
+    def _updated(self, equation: Operation, values: list[Value]) -> Value:
         value, update, *places = values
         indices = self._scalars(places)
         if isinstance(value, Elements) and any(isinstance(i, str) for i in indices):
@@ -243,7 +243,11 @@ class Translator:
         return dynamic_update_slice(self.writer, value, update, indices)
 
     def _elementwise(
-        self, equation: Equation, values: list[Value], shape: tuple[int, ...], kind: str
+        self,
+        equation: Operation,
+        values: list[Value],
+        shape: tuple[int, ...],
+        kind: str,
     ) -> Value:
         name, params, writer = equation.primitive, equation.params, self.writer
         kinds = [each.kind for each in values]

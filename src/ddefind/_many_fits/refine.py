@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._kernels.program import Place, run_fits
+from .._kernels.program import Runner, run_fits
 from .._loss.path_costs import Points
 from .._search.batches import (
     MAX_EVALUATIONS,
@@ -114,12 +114,12 @@ def run_rows(
     of_sets: Any,
     own: Any,
     set_of: np.ndarray,
-    place: Place,
+    place: Runner,
 ) -> Any:
     """Compute `function(shared, of its set, own)` for each row, as arrays with a first
     axis over the rows. Row i belongs to the set `set_of[i]`; arrays of `of_sets` have a
     first axis over the sets, arrays of `own` one over the rows."""
-    if place is not Place.xla:
+    if place is not Runner.xla:
         return run_fits(function, shared, of_sets, own, set_of, place)
     blocks = []
     for first in range(0, len(set_of), BLOCK):
@@ -157,7 +157,7 @@ def _run_block(function: Function, shared: Any, of_sets: Any, own: Any, count: A
 
 @final
 @dataclass(frozen=True)
-class Record:
+class FitTargets:
     """The data that fits are compared with: times [sets, N], values and weights
     [sets, N, k]."""
 
@@ -166,23 +166,23 @@ class Record:
     weights: np.ndarray
 
     @classmethod
-    def of(cls, sets: Sets, weights: np.ndarray) -> "Record":
+    def of(cls, sets: Sets, weights: np.ndarray) -> "FitTargets":
         return cls(sets.data.t, sets.data.x, weights)
 
-    def until(self, share: float) -> "Record":
+    def until(self, share: float) -> "FitTargets":
         """Return the first part of each record, a `share` of it. Later values have no
         weight and the time of its end, so that no fit goes on behind it."""
         end = share * self.t[:, -1:]
         weights = np.where((self.t <= end)[..., None], self.weights, 0.0)
-        return Record(np.minimum(self.t, end), self.x, weights)
+        return FitTargets(np.minimum(self.t, end), self.x, weights)
 
-    def take(self, chosen: Any) -> "Record":
-        return Record(self.t[chosen], self.x[chosen], self.weights[chosen])
+    def take(self, chosen: Any) -> "FitTargets":
+        return FitTargets(self.t[chosen], self.x[chosen], self.weights[chosen])
 
 
 def refine(
     sets: Sets,
-    record: Record,
+    record: FitTargets,
     theta: np.ndarray,
     n: np.ndarray,
     limit: int = MAX_EVALUATIONS,
@@ -219,7 +219,7 @@ def refine(
 
 
 def refine_promising(
-    sets: Sets, record: Record, theta: np.ndarray, n: np.ndarray, exists: np.ndarray
+    sets: Sets, record: FitTargets, theta: np.ndarray, n: np.ndarray, exists: np.ndarray
 ) -> Fits:
     """Refine the fits, but give up on slow ones that are far from the best."""
     fits = refine(sets, record, theta, n, PATIENCE, exists=exists)
@@ -252,7 +252,7 @@ class _Starts:
 
 
 def _refined(
-    sets: Sets, record: Record, starts: _Starts, limit: int, has_rate: bool
+    sets: Sets, record: FitTargets, starts: _Starts, limit: int, has_rate: bool
 ) -> Fits:
     """Return the fits, one behind the other. Steps follow the delay: if it has become
     much shorter, a fit that is to converge goes on with fewer steps."""
@@ -285,7 +285,7 @@ def _lower(sets: Sets, starts: _Starts) -> np.ndarray:
 
 
 def _refined_once(
-    sets: Sets, record: Record, starts: _Starts, limit: int, has_rate: bool
+    sets: Sets, record: FitTargets, starts: _Starts, limit: int, has_rate: bool
 ) -> Fits:
     """Return the fits with the steps of their starts."""
     model, count = sets.template.model, len(starts.set)

@@ -42,7 +42,7 @@ from .minima import (
     score,
     unit_of,
 )
-from .refine import Fits, Record, refine, refine_promising
+from .refine import Fits, FitTargets, refine, refine_promising
 from .sets import Sets
 from .starts import Streams, draw_starts, matched_starts, perturbed_starts
 
@@ -82,11 +82,11 @@ class Found:
 def search(sets: Sets, starts: int) -> Found:
     """Search the best fit of each data set, with `starts` starts in each round."""
     noise = sets.noise
-    record = Record.of(sets, sets.weights(noise))
+    record = FitTargets.of(sets, sets.weights(noise))
     fits, count, is_usual = _explored(sets, record, starts)
     if sets.data.sd is None and sets.template.needs_noise:
         fits, noise = _reweighted(sets, fits, record.weights)
-        record = Record.of(sets, sets.weights(noise))
+        record = FitTargets.of(sets, sets.weights(noise))
     finer, best, step_error = _with_halved_steps(sets, fits, record)
     is_usual &= np.isfinite(best.loss[:, 0]) & ~best.is_unsettled[:, 0]
     weighting = noise
@@ -104,7 +104,7 @@ def search(sets: Sets, starts: int) -> Found:
 
 
 def _explored(
-    sets: Sets, record: Record, starts: int
+    sets: Sets, record: FitTargets, starts: int
 ) -> tuple[Fits, np.ndarray, np.ndarray]:
     """Return all fits of the exploration, the number of starts of each set, and which
     sets have a best minimum that is confirmed."""
@@ -157,7 +157,7 @@ def _together(everything: list[tuple[np.ndarray, Fits]]) -> Fits:
 
 
 def _first_starts(
-    sets: Sets, record: Record, starts: int, random: Streams
+    sets: Sets, record: FitTargets, starts: int, random: Streams
 ) -> np.ndarray:
     """Return matched starts; half of them are moved by coarse fits to the first part of
     the record."""
@@ -168,19 +168,19 @@ def _first_starts(
     return theta
 
 
-def _coarse_fits(sets: Sets, record: Record, theta: np.ndarray) -> Fits:
+def _coarse_fits(sets: Sets, record: FitTargets, theta: np.ndarray) -> Fits:
     n = sets.coarse_steps(theta, sets.T[:, None])
     return refine(sets, record, theta, n, COARSE_EVALUATIONS, has_rate=True)
 
 
-def _fit_and_refine_best(sets: Sets, record: Record, theta: np.ndarray) -> Fits:
+def _fit_and_refine_best(sets: Sets, record: FitTargets, theta: np.ndarray) -> Fits:
     """Return the best of the coarse fits from all starts, refined to convergence."""
     coarse = _coarse_fits(sets, record, theta)
     kept = keep_distinct(sets, coarse, record.weights, SURVIVORS)
     return _refined(sets, record, kept, sets.steps(kept.theta, sets.T[:, None]))
 
 
-def _refined(sets: Sets, record: Record, kept: Fits, n: np.ndarray) -> Fits:
+def _refined(sets: Sets, record: FitTargets, kept: Fits, n: np.ndarray) -> Fits:
     """Return fits that go on to convergence, with the numbers of their starts."""
     fits = refine_promising(sets, record, kept.theta, n, kept.exists)
     return replace(fits, starts=kept.starts)
@@ -205,7 +205,7 @@ def _confirmed(
     return _follows_data(sets, fits, weights) & (reached >= 2)
 
 
-def _without_aliases(sets: Sets, fits: Fits, record: Record) -> Fits:
+def _without_aliases(sets: Sets, fits: Fits, record: FitTargets) -> Fits:
     """Return the fits without the aliases that are better than the best other fit."""
     solver = sets.template.model.solver
     if not sets.has_curves or not isinstance(solver, AbstractSolver):
@@ -223,11 +223,11 @@ def _without_aliases(sets: Sets, fits: Fits, record: Record) -> Fits:
     return fits.where(kept)
 
 
-def _leaves_curves(sets: Sets, fits: Fits, record: Record) -> np.ndarray:
+def _leaves_curves(sets: Sets, fits: Fits, record: FitTargets) -> np.ndarray:
     """Return which trajectories are far from the curves between the times of data."""
     t = record.t
     between = np.concatenate([t[:, :-1] + PLACE * np.diff(t, axis=1), t[:, -1:]], 1)
-    there = Record(between, sets.curve_at(between), record.weights)
+    there = FitTargets(between, sets.curve_at(between), record.weights)
     found = refine(sets, there, fits.theta, fits.n, 1, exists=fits.exists)
     with np.errstate(invalid="ignore", over="ignore"):
         is_far = found.loss > SUSPICIOUS**2 * fits.loss
@@ -258,7 +258,7 @@ def _reweighted(sets: Sets, fits: Fits, weights: np.ndarray) -> tuple[Fits, np.n
         distinct = keep_distinct(part, current, before, _NOISE_FITS)
         weights[left] = part.weights(found)
         n = part.steps(distinct.theta, part.T[:, None])
-        record = Record.of(part, weights[left])
+        record = FitTargets.of(part, weights[left])
         more = refine(part, record, distinct.theta, n, exists=distinct.exists)
         more = replace(more, starts=distinct.starts)
         kept = more if kept is None else kept.replace_sets(left, more)
@@ -267,7 +267,7 @@ def _reweighted(sets: Sets, fits: Fits, weights: np.ndarray) -> tuple[Fits, np.n
 
 
 def _with_halved_steps(
-    sets: Sets, fits: Fits, record: Record
+    sets: Sets, fits: Fits, record: FitTargets
 ) -> tuple[Fits, Fits, np.ndarray]:
     """Return the best fits with half the step, the best of them with ever smaller steps
     until its estimates no longer change, and how far they moved at last."""
@@ -301,7 +301,7 @@ def _with_halved_steps(
     return finer, best, moved
 
 
-def _with_own_steps(sets: Sets, best: Fits, record: Record) -> Fits:
+def _with_own_steps(sets: Sets, best: Fits, record: FitTargets) -> Fits:
     """Refit the best fits with the step counts for their own delays: a fit that started
     elsewhere kept the old count."""
     n = 2 * sets.steps(best.theta, sets.T[:, None])
@@ -326,7 +326,7 @@ def _distance(
 def needs_no_other_solver(sets: Sets, found: Found) -> np.ndarray:
     """Return which fits need no other solver: their steps are fine enough, and no value
     that the data hardly bound has a wall, behind which S is larger or not a number."""
-    record = Record.of(sets, sets.weights(found.weighting))
+    record = FitTargets.of(sets, sets.weights(found.weighting))
     movable = ~sets.template.is_history
     movable[list(sets.template.model.free.delays)] = False
     columns = np.flatnonzero(movable)
@@ -371,7 +371,9 @@ def _moved(
     return theta, held, np.all(inside, axis=2)
 
 
-def _rise(sets: Sets, found: Found, record: Record, theta, held, exists) -> np.ndarray:
+def _rise(
+    sets: Sets, found: Found, record: FitTargets, theta, held, exists
+) -> np.ndarray:
     """Return the rise of chi-square above the best fit in short fits from `theta`."""
     n = sets.steps(theta, sets.T[:, None])
     loss = refine(sets, record, theta, n, EVALUATIONS, exists=exists, held=held).loss

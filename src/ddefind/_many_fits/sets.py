@@ -15,7 +15,7 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import bins, scatter, smoothed_columns
 from .._data.stack import DataStack
-from .._kernels.program import Place
+from .._kernels.program import Runner
 from .._problem.general_delays import is_general
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
@@ -200,7 +200,7 @@ class Sets:
     number: np.ndarray
     delay_values: tuple[int | float, ...]
     setup_of: Callable[[int], FitSetup]
-    place: Place
+    place: Runner
 
     def __len__(self) -> int:
         return len(self.seed)
@@ -356,7 +356,7 @@ def make_sets(
     kind: np.ndarray,
     seed: np.ndarray,
     setup_of: Callable[[int], FitSetup],
-    place: Place,
+    place: Runner,
 ) -> Sets:
     """Make the sets of a batch. Set s has the bounds and start values of
     `setups[kind[s]]`."""

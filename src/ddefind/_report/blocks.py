@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from .._figures.chart import Chart
 
 
-class Text(NamedTuple):
+class Prose(NamedTuple):
     """A paragraph, with words between backticks as code. An `is_doubt` is set off."""
 
     text: str
@@ -22,7 +22,7 @@ class Text(NamedTuple):
         return marked(self.text)
 
 
-class Table(NamedTuple):
+class TableBlock(NamedTuple):
     """A table with a header; the columns `left` are aligned to the left."""
 
     rows: Sequence[Sequence[str]]
@@ -53,7 +53,7 @@ class Code(NamedTuple):
     kind: str = "code"
 
 
-class Formula(NamedTuple):
+class Typeset(NamedTuple):
     """A typeset formula: a picture, and the same as text for all who cannot see it."""
 
     picture: Markup
@@ -70,7 +70,7 @@ class Download(NamedTuple):
     kind: str = "download"
 
 
-Block = Text | Table | Matrix | Charts | Code | Formula | Download
+Block = Prose | TableBlock | Matrix | Charts | Code | Typeset | Download
 
 
 class Section(NamedTuple):

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from .._util.shown import listed
 from .._util.version import __version__
-from .blocks import Block, Code, Formula, Section, Text
+from .blocks import Block, Code, Prose, Section, Typeset
 from .dynamics import delayed_state, learned_functions, stability
 from .estimates import correlations, descent, estimates, profiles, search
 from .formula import typeset
@@ -63,9 +63,9 @@ def _equation(fit: "AbstractFit") -> Block:
     """Return the fitted equation, typeset if it is a text."""
     if fit.model is None:
         kinds = [type(part).__name__ for part in (fit.problem.rhs, fit.problem.history)]
-        return Text(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")
+        return Prose(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")
     picture, text = typeset(fit.model.latex()), str(fit.model)
-    return Formula(picture, text) if picture else Code(text)
+    return Typeset(picture, text) if picture else Code(text)
 
 
 def _fingerprint(script: str) -> str:

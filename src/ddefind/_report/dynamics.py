@@ -7,7 +7,7 @@ import numpy as np
 
 from .._figures.chart import Chart, Series, function_charts
 from .._problem.delays import constant_delays
-from .blocks import Block, Charts, Section, Table, Text
+from .blocks import Block, Charts, Prose, Section, TableBlock
 
 if TYPE_CHECKING:
     from .._inference.learned_function import LearnedFunction
@@ -30,23 +30,23 @@ def learned_functions(fit: "AbstractFit") -> Section | None:
         "that the fitted curve visited; the dots at the lower edge are these. Where it "
         "is dashed, the data say nothing about it."
     )
-    words = [Text(about), *map(_weights, functions[:_MOST_FUNCTIONS])]
-    words += [Text(f.note, is_doubt=True) for f in functions if f.note]
+    words = [Prose(about), *map(_weights, functions[:_MOST_FUNCTIONS])]
+    words += [Prose(f.note, is_doubt=True) for f in functions if f.note]
     if len(functions) > _MOST_FUNCTIONS:
         text = f"The first {_MOST_FUNCTIONS} of {len(functions)} functions are shown."
-        words.append(Text(text))
+        words.append(Prose(text))
     level = getattr(fit, "level", 0.95)
     outputs = (function_charts(f, level) for f in functions[:_MOST_FUNCTIONS])
     charts = Charts([chart for charts in chain(*outputs) for chart in charts])
     return Section("functions", "Learned functions", [*words, charts])
 
 
-def _weights(function: "LearnedFunction") -> Text:
+def _weights(function: "LearnedFunction") -> Prose:
     """Say how many of its weights the data determine."""
     count = f"{function.weight_count} weights"
     if function.determined is None:
-        return Text(f"`{function.name}` has {count}.")
-    return Text(
+        return Prose(f"`{function.name}` has {count}.")
+    return Prose(
         f"The data determine {function.determined:.0f} of the {count} of "
         f"`{function.name}`; the prior that keeps it smooth determines the others."
     )
@@ -75,7 +75,7 @@ def delayed_state(fit: "AbstractFit") -> Section | None:
         "The fitted curve against its delayed state. A closed loop is a periodic "
         "oscillation, and an equilibrium is a point."
     )
-    blocks: list[Block] = [Text(about), Charts(charts[:_MOST_LOOPS])]
+    blocks: list[Block] = [Prose(about), Charts(charts[:_MOST_LOOPS])]
     return Section("delayed", "The delayed state", blocks)
 
 
@@ -94,17 +94,17 @@ def stability(fit: "Estimate") -> Section:
     """Return the section on stability, or why nothing can be said about it."""
     view = next(iter(fit.experiments.values()), fit)
     about = "The equilibria of the fitted equation, and how small disturbances develop."
-    blocks: list[Block] = [Text(about)]
+    blocks: list[Block] = [Prose(about)]
     if fit.experiments:
         label = next(iter(fit.experiments))
-        blocks.append(Text(f"These are the equilibria of the experiment `{label}`."))
+        blocks.append(Prose(f"These are the equilibria of the experiment `{label}`."))
     try:
         found = view.stability()
     except ValueError as error:
-        blocks.append(Text(str(error)))
+        blocks.append(Prose(str(error)))
     else:
         if found.equilibria:
             table = found.cells()
-            blocks.append(Table([table.header, *table.rows], tuple(table.left)))
-        blocks += map(Text, found.sentences())
+            blocks.append(TableBlock([table.header, *table.rows], tuple(table.left)))
+        blocks += map(Prose, found.sentences())
     return Section("stability", "Stability", blocks)

@@ -9,7 +9,7 @@ from .._figures.chart import loss_chart, profile_chart, search_chart
 from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices
 from .._search.batches import Minimum
-from .blocks import Block, Charts, Matrix, Section, Table, Text
+from .blocks import Block, Charts, Matrix, Prose, Section, TableBlock
 
 if TYPE_CHECKING:
     from .._results.estimate import Estimate
@@ -33,8 +33,8 @@ def estimates(fit: "AbstractFit") -> list[Block]:
         verdicts = [values["verdict"] for values in table.values]
         rows = [(*row[:-1], verdict) for row, verdict in zip(rows, verdicts)]
     doubts = fit.doubts()
-    sentences = [Text(each, each in doubts) for each in fit.sentences()]
-    return [*_judgement(fit), Table([header, *rows], (0, 4)), *sentences]
+    sentences = [Prose(each, each in doubts) for each in fit.sentences()]
+    return [*_judgement(fit), TableBlock([header, *rows], (0, 4)), *sentences]
 
 
 def _judgement(fit: "AbstractFit") -> list[Block]:
@@ -44,12 +44,12 @@ def _judgement(fit: "AbstractFit") -> list[Block]:
     estimate: Any = fit
     count = len(estimate.failed_checks)
     if not count:
-        return [Text("No test of the residuals contradicts this model.")]
+        return [Prose("No test of the residuals contradicts this model.")]
     which = "One test of the residuals contradicts"
     if count > 1:
         which = f"{count} tests of the residuals contradict"
     about = f"{which} this model with this noise. What follows holds only as far as "
-    return [Text(f"{about}the model is right.", is_doubt=True)]
+    return [Prose(f"{about}the model is right.", is_doubt=True)]
 
 
 def profiles(fit: "Estimate") -> Section | None:
@@ -74,7 +74,7 @@ def profiles(fit: "Estimate") -> Section | None:
     )
     if len(found) > _MOST_PROFILES:
         about += f" The first {_MOST_PROFILES} of {len(found)} parameters are shown."
-    return Section("profiles", "Profiles", [Text(about), Charts(charts)])
+    return Section("profiles", "Profiles", [Prose(about), Charts(charts)])
 
 
 def correlations(fit: "Estimate") -> Section | None:
@@ -86,7 +86,7 @@ def correlations(fit: "Estimate") -> Section | None:
         return None
     values = fit.covariance[np.ix_(kept, kept)] / np.outer(errors[kept], errors[kept])
     names = [fit.names[j] for j in kept]
-    blocks: list[Block] = [Text(_about(names, values))]
+    blocks: list[Block] = [Prose(_about(names, values))]
     if len(kept) <= _MOST_NAMES:
         blocks.append(Matrix(names, values))
     return Section("correlations", "Correlations of the estimates", blocks)
@@ -129,11 +129,11 @@ def search(fit: "Estimate") -> Section | None:
         "A best minimum that was reached often can be trusted more."
     )
     chart = search_chart(minima, fit.uncertainty.residual_variance)
-    blocks: list[Block] = [Text(about), Charts([chart])]
+    blocks: list[Block] = [Prose(about), Charts([chart])]
     return Section("search", "The search", [*blocks, _minima(fit, minima)])
 
 
-def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> Table:
+def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> TableBlock:
     """Return the table of the best minima with their parameters."""
     named = named_indices(len(fit.names), fit.networks)[:_MOST_COLUMNS]
     first = ("minimum", "chi-square above the best", "starts")
@@ -149,7 +149,7 @@ def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> Table:
         caption = f"The {len(minima)} minima that were found"
     if len(minima) > shown:
         caption = f"The best {shown} of {len(minima)} minima"
-    return Table(rows, (0,), caption)
+    return TableBlock(rows, (0,), caption)
 
 
 def descent(fit: "FitResult") -> Section | None:
@@ -161,4 +161,4 @@ def descent(fit: "FitResult") -> Section | None:
         "Gradient descent follows one start to a minimum near it, and gives no error "
         "bars."
     )
-    return Section("search", "The descent", [Text(about), Charts([chart])])
+    return Section("search", "The descent", [Prose(about), Charts([chart])])

@@ -14,7 +14,7 @@ from .._problem.network_weights import named_indices, network_name
 from .._search.noise_setup import describe_noise
 from .._util.shown import listed
 from .._util.version import __version__
-from .blocks import Block, Code, Download, Section, Table, Text
+from .blocks import Block, Code, Download, Prose, Section, TableBlock
 
 if TYPE_CHECKING:
     from .._results.estimate import Estimate
@@ -36,25 +36,25 @@ def repeat(fit: "AbstractFit", saved: str, settings: str | None) -> Section:
         rows += _search_rows(fit)  # type: ignore
     rows.append(("solver", _solver(fit)))
     rows.append(("time", f"{fit.seconds:.2g} s"))
-    blocks: list[Block] = [Table(rows, (0, 1))]
-    blocks += [Text(note) for note in fit.data.notes]
+    blocks: list[Block] = [TableBlock(rows, (0, 1))]
+    blocks += [Prose(note) for note in fit.data.notes]
     if settings is not None:
         words = (
             f"The file `{_CONFIG}` beside this page holds all settings. With it, "
             f"`ddefind fit --config {_CONFIG} --out again` repeats the fit:"
         )
-        blocks += [Text(words), Code(settings)]
+        blocks += [Prose(words), Code(settings)]
     if len(saved) < _MOST_BYTES:
         held = base64.b64encode(saved.encode("utf-8", "surrogateescape")).decode()
         address = f"data:application/json;base64,{held}"
         words = "This page holds the fit itself, with its data. Save it, and go on:"
         code = f'import ddefind as dd\n\nfit = dd.load("{_FILE}")\nprint(fit)'
-        blocks += [Text(words), Download(_FILE, address, f"Save {_FILE}"), Code(code)]
+        blocks += [Prose(words), Download(_FILE, address, f"Save {_FILE}"), Code(code)]
     packages = [f"{name} {version(name)}" for name in ("jax", "numpy", "scipy")]
     system = f"{platform.system()} ({platform.machine()})"
     python = f"Python {platform.python_version()} on {system}"
     made_with = listed([f"ddefind {__version__}", *packages, python])
-    blocks.append(Text(f"Made with {made_with}."))
+    blocks.append(Prose(f"Made with {made_with}."))
     return Section("asked", "Settings, and how to repeat this fit", blocks)
 
 

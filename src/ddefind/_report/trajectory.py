@@ -20,7 +20,7 @@ from .._figures.chart import (
 from .._inference.residual_tests import CHI, NORMAL, OUTLIER, SPREAD, WHITE
 from .._util.errors import shown
 from ..plots import learned_curve
-from .blocks import Block, Charts, Section, Table, Text
+from .blocks import Block, Charts, Prose, Section, TableBlock
 
 if TYPE_CHECKING:
     from .._inference.predict import Prediction
@@ -73,7 +73,7 @@ def data_and_curve(fit: "AbstractFit", until: float | None) -> Section:
                 curves = prediction_series(prediction, index)
             most = max(_ALL_DOTS // count, 200)
             charts.append(trajectory_chart(view.data, index, curves, label, most))
-    blocks = [*map(Text, left_out), Charts(charts), *map(Text, notes), *tables]
+    blocks = [*map(Prose, left_out), Charts(charts), *map(Prose, notes), *tables]
     return Section("course", "Data and fitted curve", blocks)
 
 
@@ -113,7 +113,7 @@ def _round_times(data: Data, end: float) -> np.ndarray:
     return found[(found > data.T) & (found <= end)]
 
 
-def _table(label: str, data: Data, prediction: "Prediction") -> Table:
+def _table(label: str, data: Data, prediction: "Prediction") -> TableBlock:
     """Tabulate the prediction at some times after the data."""
     later = np.flatnonzero(
         np.isin(prediction.t, _round_times(data, float(prediction.t[-1])))
@@ -122,7 +122,7 @@ def _table(label: str, data: Data, prediction: "Prediction") -> Table:
     table = prediction.cells(later, name, list(map(_shown, times)))
     whose = f" of {shown(label)}" if label else ""
     caption = f"The prediction{whose} beyond the data"
-    return Table([table.header, *table.rows], (), caption)
+    return TableBlock([table.header, *table.rows], (), caption)
 
 
 def _shown(time: Any) -> str:
@@ -134,7 +134,7 @@ def residuals(fit: "Estimate") -> Section:
     """Return the section on the residuals."""
     if fit.uncertainty.noise_unknown:
         about = "No degrees of freedom are left, so that residuals say nothing."
-        return Section("residuals", "Residuals", [Text(about)])
+        return Section("residuals", "Residuals", [Prose(about)])
     views, _ = shown_experiments(fit)
     charts = []
     most = max(_ALL_DOTS // (len(views) * len(fit.data.names)), 100)
@@ -162,13 +162,13 @@ def residuals(fit: "Estimate") -> Section:
         f"Residuals are {kind}. If the model is right, they lie around zero "
         "without a pattern, 95% of them between -2 and 2."
     )
-    blocks: list[Block] = [Text(unit), Charts(charts), *_tests(fit)]
+    blocks: list[Block] = [Prose(unit), Charts(charts), *_tests(fit)]
     if quantiles:
         about = (
             "The sorted residuals against the quantiles of Gaussian noise. If the "
             "noise is Gaussian, they lie along the line."
         )
-        blocks += [Text(about), Charts(quantiles)]
+        blocks += [Prose(about), Charts(quantiles)]
     return Section("residuals", "Residuals", blocks)
 
 
@@ -196,7 +196,7 @@ def _quantiles(name: str, values: np.ndarray) -> Chart:
 def _tests(fit: "Estimate") -> list[Block]:
     """Describe the tests in words, each with its p-value."""
     if not fit.checks:
-        return [Text("There are too few values for tests of the residuals.")]
+        return [Prose("There are too few values for tests of the residuals.")]
     failed = fit.failed_checks
     rows = [("what a right model fulfils", "quantity", "p-value", "")]
     rows += [
@@ -214,7 +214,7 @@ def _tests(fit: "Estimate") -> list[Block]:
         if len(rows) > 2
         else "The test contradicts a right model in 5% of fits."
     )
-    return [Table(rows, (0, 1, 3)), Text(how)]
+    return [TableBlock(rows, (0, 1, 3)), Prose(how)]
 
 
 def shown_experiments(fit: _Fit) -> tuple[dict[str, _Fit], list[str]]:

@@ -40,7 +40,7 @@ class AbstractField(abc.ABC):
 
 @final
 @dataclass(frozen=True)
-class Text(AbstractField):
+class Words(AbstractField):
     """A text; one of `choices` where there are any."""
 
     choices: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ class Many(AbstractField):
 
 @final
 @dataclass(frozen=True)
-class Row(AbstractField):
+class Places(AbstractField):
     """A list with a field for each place."""
 
     fields: Sequence[AbstractField]
@@ -216,7 +216,7 @@ class Named(AbstractField):
 
 @final
 @dataclass(frozen=True)
-class Record(AbstractField):
+class Entries(AbstractField):
     """An object with these fields. The sizes that it sets are its own."""
 
     fields: Mapping[str, AbstractField]
@@ -246,27 +246,29 @@ class _DescribedProblem(AbstractField):
 _ARGUMENTS = Named(ByType({int: Whole(), bool: Flag(), float: Real()}))
 # A class of the package, the shapes of its arrays, and its other arguments.
 _SHAPES = Named(Array(int, "axes"))
-_MODULE = Record({"class": Text(), "shapes": _SHAPES, "arguments": _ARGUMENTS})
-_HISTORY = Maybe(ByType({str: Text(), list: Array(float, "d"), dict: _MODULE}))
-_EQUATION = Record({"equation": Text(), "history": _HISTORY, "observe": Maybe(Text())})
+_MODULE = Entries({"class": Words(), "shapes": _SHAPES, "arguments": _ARGUMENTS})
+_HISTORY = Maybe(ByType({str: Words(), list: Array(float, "d"), dict: _MODULE}))
+_EQUATION = Entries(
+    {"equation": Words(), "history": _HISTORY, "observe": Maybe(Words())}
+)
 # The further fields of an equation with networks.
-_NETWORKS = Record({"networks": Named(_ARGUMENTS)})
-_QUANTITY = Record({"numbers": Array(float, "times"), "name": Maybe(Text())})
+_NETWORKS = Entries({"networks": Named(_ARGUMENTS)})
+_QUANTITY = Entries({"numbers": Array(float, "times"), "name": Maybe(Words())})
 # The further fields of an equation with inputs or doses.
-_DRIVING = Record(
+_DRIVING = Entries(
     {
         "inputs": Named(
-            Record(
+            Entries(
                 {
-                    "kind": Text(("linear", "steps", "cubic", "formula")),
+                    "kind": Words(("linear", "steps", "cubic", "formula")),
                     "t": Array(float, "knots"),
                     "values": Array(float, "knots"),
-                    "text": Text(),
+                    "text": Words(),
                 }
             )
         ),
         "doses": Many(
-            Record(
+            Entries(
                 {
                     "state": Whole(),
                     "is_set": Flag(),
@@ -278,7 +280,7 @@ _DRIVING = Record(
         ),
     }
 )
-_MODULES = Record(
+_MODULES = Entries(
     {
         "rhs": _MODULE,
         "history": _MODULE,
@@ -286,30 +288,30 @@ _MODULES = Record(
         "initial": Maybe(Whole(1)),
     }
 )
-_DATA = Record(
+_DATA = Entries(
     {
         "t": Array(float, "N"),
         "x": Array(float, "N", "k"),
         "sd": Maybe(Array(float, "N", "k")),
-        "names": Many(Text(), "k"),
-        "label": Maybe(Text()),
-        "origin": ByType({str: Text(), float: Real(), int: Real()}),
-        "notes": Many(Text()),
-        "axis_labels": Maybe(Many(Text(), "k+1")),
+        "names": Many(Words(), "k"),
+        "label": Maybe(Words()),
+        "origin": ByType({str: Words(), float: Real(), int: Real()}),
+        "notes": Many(Words()),
+        "axis_labels": Maybe(Many(Words(), "k+1")),
         "below": Maybe(Array(bool, "N", "k")),
     }
 )
 # An array of parameters. Of a least-squares fit, `free` says which free parameter each
 # element is (-1: none), and `like` which element it equals.
 _ARRAY = {
-    "name": Text(),
-    "short": Text(),
+    "name": Words(),
+    "short": Words(),
     "shape": Array(int, "axes"),
     "values": Array(float, "elements"),
 }
 _FREE_ARRAY = _ARRAY | {name: Array(int, "elements") for name in ("free", "like")}
 # The scales of a network.
-_SCALES = Record(
+_SCALES = Entries(
     {
         "center": Array(float, "inputs"),
         "scale": Array(float, "inputs"),
@@ -317,23 +319,23 @@ _SCALES = Record(
         "offset": Array(float, "outputs"),
     }
 )
-_CELL = ByType({str: Text(), float: Real(), int: Real(), bool: Flag()})
+_CELL = ByType({str: Words(), float: Real(), int: Real(), bool: Flag()})
 _COMMON = {
-    "text": Text(),
-    "status": Text(tuple(status.name for status in Status)),
-    "message": Text(),
+    "text": Words(),
+    "status": Words(tuple(status.name for status in Status)),
+    "message": Words(),
     "loss": Real(),
     "seconds": Real(low=0.0),
-    "solver": Text(),
-    "tolerances": Maybe(Record({"rtol": Real(), "atol": Maybe(Real())})),
+    "solver": Words(),
+    "tolerances": Maybe(Entries({"rtol": Real(), "atol": Maybe(Real())})),
     "steps_per_delay": Whole(1),
     "data": _DATA,
     "table": Many(Named(Maybe(_CELL))),
     "networks": Many(_SCALES),
 }
-_SEARCH = Record(
+_SEARCH = Entries(
     {
-        "best": Record(
+        "best": Entries(
             {
                 "z": Array(float, "p"),
                 "gram": Array(float, "p+1", "p+1"),
@@ -347,39 +349,41 @@ _SEARCH = Record(
         ),
         "weights": Array(float, "N", "k"),
         "noise": Array(float, "k"),
-        "minima": Many(Row([Array(float, "p"), Real(), Whole()])),
+        "minima": Many(Places([Array(float, "p"), Real(), Whole()])),
         "starts": Whole(1),
         "evaluations": Whole(),
         "step_error": Real(),
         "interrupted": Flag(),
     }
 )
-_PROFILE = Record(
+_PROFILE = Entries(
     {
-        "name": Text(),
+        "name": Words(),
         "estimate": Real(),
         "quantile": Real(low=0.0),
-        "interval": Row([Real(), Real()]),
-        "reached": Row([Real(), Real()]),
+        "interval": Places([Real(), Real()]),
+        "reached": Places([Real(), Real()]),
         "values": Array(float, "points"),
         "r": Array(float, "points"),
         "z": Array(float, "points", "p"),
-        "breakdown": Row([Text(BREAKDOWNS), Text(BREAKDOWNS)]),
+        "breakdown": Places([Words(BREAKDOWNS), Words(BREAKDOWNS)]),
     }
 )
-_ASSESSMENT = Record(
+_ASSESSMENT = Entries(
     {
-        "verdicts": Many(Row([Text(VERDICTS), Text(), Text()]), "p"),
-        "ties": Many(Row([Real(), Array(float, "p")])),
+        "verdicts": Many(Places([Words(VERDICTS), Words(), Words()]), "p"),
+        "ties": Many(Places([Real(), Array(float, "p")])),
         "fitted": Array(float, "N", "k"),
-        "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
-        "other_history": Maybe(Row([Text(), Real(), Real(), Real(low=0.0), Flag()])),
+        "checks": Many(Places([Words(), Words(), Real(), Real(low=0.0)])),
+        "other_history": Maybe(
+            Places([Words(), Real(), Real(), Real(low=0.0), Flag()])
+        ),
         "level": Real(low=0.0),
-        "explained": Maybe(Row([Many(Real(), "k"), Many(Real(), "k"), Flag()])),
+        "explained": Maybe(Places([Many(Real(), "k"), Many(Real(), "k"), Flag()])),
     }
 )
 # The process noise of a fit by multiple shooting, and the path at its nodes.
-_PROCESS = Record(
+_PROCESS = Entries(
     {
         "sd": Array(float, "d"),
         "is_relative": Flag(),
@@ -394,20 +398,20 @@ _PROCESS = Record(
 # The experiments of a study. `names` are the free parameters of one experiment, `own`
 # says which of them each experiment has for itself, `place` which joint one each is
 # (-1: it is known there), and `known` its value where it is known.
-_STUDY = Record(
+_STUDY = Entries(
     {
-        "names": Many(Text(), "local"),
+        "names": Many(Words(), "local"),
         "own": Array(bool, "local"),
         "place": Array(int, "experiments", "local"),
         "known": Array(float, "experiments", "local"),
         "experiments": Many(
-            Record(
+            Entries(
                 {
-                    "label": Text(),
+                    "label": Words(),
                     "count": Whole(2),
-                    "origin": ByType({str: Text(), float: Real(), int: Real()}),
-                    "notes": Many(Text()),
-                    "axis_labels": Many(Text(), "k+1"),
+                    "origin": ByType({str: Words(), float: Real(), int: Real()}),
+                    "notes": Many(Words()),
+                    "axis_labels": Many(Words(), "k+1"),
                     "values": Array(float, "all"),
                     "problem": _DescribedProblem(),
                 }
@@ -417,15 +421,15 @@ _STUDY = Record(
     }
 )
 # The noise models by quantity, with the parameters that are known.
-_NOISE_MODELS = Named(Record({"model": Text(), "known": Named(Real(low=0.0))}))
-_PRIORS = Row([Array(float, "p"), Array(float, "p"), Array(bool, "p")])
-_ESTIMATE = Record(
+_NOISE_MODELS = Named(Entries({"model": Words(), "known": Named(Real(low=0.0))}))
+_PRIORS = Places([Array(float, "p"), Array(float, "p"), Array(bool, "p")])
+_ESTIMATE = Entries(
     {
         **_COMMON,
-        "parameters": Many(Record(_FREE_ARRAY)),
+        "parameters": Many(Entries(_FREE_ARRAY)),
         "noise": Named(Real(low=0.0)),
         "noise_models": Maybe(_NOISE_MODELS),
-        "options": Record(
+        "options": Entries(
             {
                 "starts": Whole(1),
                 "seed": Whole(low=-(2**53)),
@@ -433,9 +437,9 @@ _ESTIMATE = Record(
                 "mesh": Flag(),
             }
         ),
-        "free": Record(
+        "free": Entries(
             {
-                "names": Many(Text(), "p"),
+                "names": Many(Words(), "p"),
                 "lower": Array(float, "p"),
                 "upper": Array(float, "p"),
                 "given": Array(bool, "sides", "p"),
@@ -445,7 +449,7 @@ _ESTIMATE = Record(
                 "priors": Maybe(_PRIORS),
             }
         ),
-        "histories": Many(Row([Text(), Real()])),
+        "histories": Many(Places([Words(), Real()])),
         "search": _SEARCH,
         "profiles": Maybe(Many(_PROFILE, "p")),
         "assessment": Maybe(_ASSESSMENT),
@@ -453,14 +457,14 @@ _ESTIMATE = Record(
         "study": Maybe(_STUDY),
     }
 )
-_DESCENT = Record(
+_DESCENT = Entries(
     {
         **_COMMON,
-        "parameters": Many(Record(_ARRAY)),
+        "parameters": Many(Entries(_ARRAY)),
         "start": Array(float, "all"),
-        "free": Record(
+        "free": Entries(
             {
-                "names": Many(Text(), "p"),
+                "names": Many(Words(), "p"),
                 "first": Array(float, "p"),
                 "best": Array(float, "p"),
                 "final": Array(float, "p"),
@@ -476,7 +480,7 @@ _KINDS = {"estimate": _ESTIMATE, "descent": _DESCENT}
 
 def read_content(content: dict[str, Any]) -> dict[str, Any]:
     """Read the content of a saved fit, every field checked, with lists as arrays."""
-    kind = Text(tuple(_KINDS)).read(content.get("kind"), "kind", {})
+    kind = Words(tuple(_KINDS)).read(content.get("kind"), "kind", {})
     names = content.get("free", {})
     names = names.get("names") if isinstance(names, dict) else None
     if not isinstance(names, list):

@@ -83,7 +83,7 @@ def explore(
     If minima are `known` from a search with another solver, of shape (minima, p), fits
     begin with these, and there is one round. Yield all fits so far, the number of
     starts, and the phase that ended."""
-    draws = _Starts(setup, starts, points, noise, np.random.default_rng(seed))
+    draws = _Exploration(setup, starts, points, noise, np.random.default_rng(seed))
     with ThreadPoolExecutor(1) as pool:
         # The program of the fits is compiled while other starts need a program of
         # their own.
@@ -138,7 +138,7 @@ def _compile(setup: FitSetup, points: Points) -> None:
 
 @final
 @dataclass(frozen=True)
-class _Starts:
+class _Exploration:
     """Where the fits of each look begin, from `starts` starts."""
 
     setup: FitSetup

@@ -27,8 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._adaptive.equation import Equation
-from .._adaptive.pieces import Past, PathRows
+from .._adaptive.equation import ExtendedEquation
+from .._adaptive.pieces import PathRows, StagePast
 from .._data.smoothing import Curve
 from .._problem.delays import delay_values, in_structure
 from .._problem.general_delays import is_general
@@ -250,7 +250,7 @@ def _visit_times(
 def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array:
     """Compute the right-hand side at the time `t`, with the curve for the past."""
     d, end = x.shape[0], target.t[-1]
-    equation = Equation(problem)
+    equation = ExtendedEquation(problem)
     rows = PathRows(2 * d, True, target.path, target.path.shape[0])
 
     def history(t):
@@ -260,7 +260,7 @@ def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array
         return jnp.concatenate([state, rest]), jnp.concatenate([slope, rest])
 
     guess = jnp.zeros((5, 2 * d))
-    past = Past(rows, history, end, jnp.ones(()), guess, 0.5, None)
+    past = StagePast(rows, history, end, jnp.ones(()), guess, 0.5, None)
     extended = jnp.concatenate([x, jnp.zeros(equation.dimension - d)])
     hints = jnp.zeros((1, equation.plan.count), int)
     kernels, hints = equation.kernels(lambda _: rows, t[None], end, hints)

@@ -42,7 +42,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._adaptive.equation import Equation
+from .._adaptive.equation import ExtendedEquation
 from .._adaptive.march import REACHED_END, Tolerance, make_march
 from .._adaptive.pieces import evaluate, find_piece, row_size, unpack
 from .._loss.path_costs import Points
@@ -265,7 +265,7 @@ class AdaptiveSensitivity(AbstractSensitivity):
     @property
     def _dimension(self) -> int:
         """The number of components of the extended state."""
-        return Equation(self._problem(self.theta)).dimension
+        return ExtendedEquation(self._problem(self.theta)).dimension
 
     def memory(self, capacity: int) -> AdaptiveMemory:
         size = row_size(self.system.solver.degree, self._dimension)
@@ -276,7 +276,7 @@ class AdaptiveSensitivity(AbstractSensitivity):
 
     def _march(self, theta: jax.Array, path: jax.Array):
         """Solve for the path, with the number of its rows and its status."""
-        equation = Equation(self._problem(theta))
+        equation = ExtendedEquation(self._problem(theta))
         march = make_march(equation, self.system.solver, self.system.T)
         steps = self.system.grid
         atol = march.tolerance.atol * steps.factor

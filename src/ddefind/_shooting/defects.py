@@ -32,7 +32,7 @@ from .._search.normal_equations import LeastSquaresModel
 
 
 @final
-class Nodes(eqx.Module):
+class PathNodes(eqx.Module):
     """The times of the nodes, from zero on, and the numbers of the times of the
     data."""
 
@@ -40,7 +40,7 @@ class Nodes(eqx.Module):
     at_data: Any  # [N]
 
 
-def place_nodes(times: np.ndarray, longest: float, end: float) -> Nodes:
+def place_nodes(times: np.ndarray, longest: float, end: float) -> PathNodes:
     """Place nodes at zero, at the `times` of the data, and at `end`, if that is later.
     Gaps that are longer than `longest` are divided evenly, into a power of two of
     parts: few numbers of nodes, and so few compiled programs, serve many delays."""
@@ -53,9 +53,9 @@ def place_nodes(times: np.ndarray, longest: float, end: float) -> Nodes:
     return nodes_at(t, times)
 
 
-def nodes_at(t: np.ndarray, times: np.ndarray) -> Nodes:
+def nodes_at(t: np.ndarray, times: np.ndarray) -> PathNodes:
     """Return the nodes at the times `t`, among which are the `times` of the data."""
-    return Nodes(t, np.searchsorted(t, times - 1e-9 * t[-1]))
+    return PathNodes(t, np.searchsorted(t, times - 1e-9 * t[-1]))
 
 
 @final
@@ -99,7 +99,7 @@ _KERNEL_NODES = 48
 _KERNEL_REACH = 8.0
 
 
-class Linearisation(NamedTuple):
+class LinearisedDefects(NamedTuple):
     """The defects, the observed quantities at the times of the data, and the state at
     time zero, with derivatives for all unknowns: the states at the nodes 1 to n, and
     then the free values."""
@@ -113,18 +113,18 @@ class Linearisation(NamedTuple):
 
 
 def linearise(
-    model: LeastSquaresModel, nodes: Nodes, x: np.ndarray, theta: np.ndarray
-) -> Linearisation:
+    model: LeastSquaresModel, nodes: PathNodes, x: np.ndarray, theta: np.ndarray
+) -> LinearisedDefects:
     """Return the linearisation at the states `x` of the nodes 1 to n, [n, d], and the
     free values `theta`."""
     unknowns = np.concatenate([np.ravel(x), theta])
     values, columns = _with_derivatives(model, nodes, unknowns, None)
-    return Linearisation(*map(np.asarray, (*values, *columns)))
+    return LinearisedDefects(*map(np.asarray, (*values, *columns)))
 
 
 def read_path(
     model: LeastSquaresModel,
-    nodes: Nodes,
+    nodes: PathNodes,
     x: np.ndarray,
     theta: np.ndarray,
     times: np.ndarray,
@@ -138,7 +138,7 @@ def read_path(
 
 @eqx.filter_jit
 def _with_derivatives(
-    model: LeastSquaresModel, nodes: Nodes, unknowns: Any, times: Any
+    model: LeastSquaresModel, nodes: PathNodes, unknowns: Any, times: Any
 ):
     """Return the defects, the observed quantities at the times of the data, and the
     first state; or, with `times`, the observed quantities there. Derivatives have one
@@ -166,7 +166,7 @@ def _with_derivatives(
     return jax.vmap(column, out_axes=(None, -1))(identity)
 
 
-def _defects(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:
+def _defects(problem: Problem, nodes: PathNodes, states: jax.Array) -> jax.Array:
     """Return the defect of each step."""
     path, t = path_through(problem, nodes.t, states), jnp.asarray(nodes.t)
     arrived = jax.vmap(lambda t, h, x: _step(problem, path, t, h, x))(

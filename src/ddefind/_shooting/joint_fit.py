@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 
 from .._search.levenberg_marquardt import Priors
 from .._search.setup import FitSetup
-from .defects import Linearisation, Nodes, linearise
+from .defects import LinearisedDefects, PathNodes, linearise
 
 _MOST_ITERATIONS = 60
 # A step that lowers the objective by less than this ends the fit.
@@ -63,7 +63,7 @@ class JointProblem:
     `measurement` has it for each quantity, -1 where the noise is given."""
 
     setup: FitSetup
-    nodes: Nodes
+    nodes: PathNodes
     process: np.ndarray
     measurement: np.ndarray
 
@@ -118,7 +118,7 @@ class JointFit:
     noise: Noise
     x: np.ndarray
     theta: np.ndarray
-    linear: Linearisation
+    linear: LinearisedDefects
     rows: np.ndarray
     jacobian: np.ndarray
 

@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from .._data.smoothing import rough_noise, spread
 from .._search.setup import FitSetup
-from .defects import Nodes, nodes_at, place_nodes, read_path
+from .defects import PathNodes, nodes_at, place_nodes, read_path
 from .joint_fit import JointFit, JointProblem, Noise, evaluate, fit_path
 
 
@@ -58,7 +58,7 @@ _SMALLEST_LEVEL = 0.05
 _LEAST_NOISE, _MOST_NOISE = 1e-3, 30.0
 
 
-def joint_problem(setup: FitSetup, nodes: Nodes) -> JointProblem:
+def joint_problem(setup: FitSetup, nodes: PathNodes) -> JointProblem:
     """Return the problem of a path on these nodes. Each measured state has its own
     process noise; all others, and all states if the data are functions of states, have
     the noise of the first one, as a share of their levels."""

@@ -19,7 +19,7 @@ from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
 from .._search.setup import FitSetup
 from .._solve.solve import solve
-from .defects import Nodes, place_nodes
+from .defects import PathNodes, place_nodes
 from .joint_fit import (
     JointFit,
     Noise,
@@ -138,7 +138,7 @@ def _distinct(fits: Sequence[JointFit]) -> list[JointFit]:
 
 
 def _first_fit(
-    setup: FitSetup, problem: Problem, nodes: Nodes, theta: np.ndarray
+    setup: FitSetup, problem: Problem, nodes: PathNodes, theta: np.ndarray
 ) -> JointFit:
     """Fit with large process noise, and then with the most likely noise. The fit is not
     usable if the start is not."""
@@ -162,7 +162,7 @@ def _longest_step(setup: FitSetup, problem: Problem) -> float:
     return max(float(np.min(delays)) / _STEPS_PER_DELAY, least)
 
 
-def _first_path(setup: FitSetup, problem: Problem, nodes: Nodes) -> np.ndarray:
+def _first_path(setup: FitSetup, problem: Problem, nodes: PathNodes) -> np.ndarray:
     """Return a path: measured states from the data, all others from the equation."""
     data, t = setup.data, np.asarray(nodes.t)[1:]
     observes, start = setup.model.observes, np.asarray(problem.start)
@@ -244,7 +244,7 @@ def _halve_steps(found: _Alternated) -> tuple[_Alternated, float]:
             return before, error
 
 
-def _on_nodes(fit: JointFit, nodes: Nodes, is_relative: bool) -> JointFit:
+def _on_nodes(fit: JointFit, nodes: PathNodes, is_relative: bool) -> JointFit:
     """Return the same path on other nodes."""
     before = fit.problem.nodes.t
     x = np.stack([np.interp(nodes.t[1:], before, s) for s in fit.states.T], axis=1)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._adaptive.equation import Equation
+from .._adaptive.equation import ExtendedEquation
 from .._adaptive.march import (
     NEGATIVE_DELAY,
     NO_ROOM,
@@ -79,7 +79,7 @@ def try_adaptive(
 
 
 def as_path(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
-    dimension = Equation(problem).dimension
+    dimension = ExtendedEquation(problem).dimension
     return AdaptiveDensePath(result.path, result.count, dimension, problem.dimension)
 
 
@@ -112,7 +112,7 @@ def march_compiled(
     capacity: int,
     max_step: float,
 ) -> MarchResult:
-    march = make_march(Equation(problem), solver, T, max_step)
+    march = make_march(ExtendedEquation(problem), solver, T, max_step)
     path = jnp.zeros((capacity, march.row_size))
     if differentiate == "forward":
         return march.run(path, _TRIES * capacity)

@@ -27,7 +27,7 @@ from ._check_module import (
     torch,
     users_line,
 )
-from ._converted_program import ConstantArray, ConvertedProgram, Ref, Step
+from ._converted_program import ConstantArray, ConvertedProgram, OperatorCall, Ref
 from ._operators import OPERATORS
 
 
@@ -280,7 +280,9 @@ def _operator_name(node: Any) -> str:
     return str(node.target).removeprefix("aten.")
 
 
-def _step(module: torch.nn.Module, node: Any, refs: dict, constants: dict) -> Step:
+def _step(
+    module: torch.nn.Module, node: Any, refs: dict, constants: dict
+) -> OperatorCall:
     """Return the step of one node."""
     if _operator_name(node) not in OPERATORS:
         _raise_unsupported(module, node)
@@ -290,7 +292,7 @@ def _step(module: torch.nn.Module, node: Any, refs: dict, constants: dict) -> St
         hint = "The shape of its result depends on values of tensors."
         _raise_unsupported(module, node, hint)
     options = {key: o for key, o in node.kwargs.items() if key not in _IGNORED_OPTIONS}
-    return Step(
+    return OperatorCall(
         _operator_name(node),
         _argument(node.args, refs, constants),
         _argument(tuple(options.items()), refs, constants),

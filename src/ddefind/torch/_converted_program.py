@@ -51,7 +51,7 @@ class ConstantArray:
 
 @final
 @dataclass(frozen=True)
-class Step:
+class OperatorCall:
     """The call of one operator.
 
     `arguments` and `options` are its positional and its named arguments, with a `Ref`
@@ -105,7 +105,7 @@ class ConvertedProgram:
     tensors: tuple[str, ...]
     inputs: tuple[tuple[int, ...], ...]
     structure: Any
-    steps: tuple[Step, ...]
+    steps: tuple[OperatorCall, ...]
     output: Ref | ConstantArray
     shape: tuple[int, ...]
 
