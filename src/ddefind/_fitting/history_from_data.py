@@ -3,7 +3,7 @@
 With `"auto"`, fits with several kinds of history are compared. The data see the history
 through one delay only. A history that is too simple for it distorts all estimates; one
 that has more freedom than needed makes them less precise. The choice is by BIC
-(`_inference/evidence.py`), among all minima of all kinds.
+(`_inference/fitted_noise.py`), among all minima of all kinds.
 
 With `"data"`, the measured beginning of a record is the past. A smoothing spline
 through the data is taken as the history, and the equation is fitted to the record from

@@ -33,7 +33,7 @@ class Student(AbstractNoise):
 
     `scale` is s, and `df` is $\nu$; by default both are learned, `df` between 1 and
     200. The fewer degrees of freedom, the more outliers; with many the noise is
-    Gaussian, and records of less than some hundred values set no upper limit to them.
+    Gaussian, and records of less than some hundred values do not bound them from above.
 
     With $z = (y - f) / s$ the deviance is $(\nu + 1)\log(1 + z^2/\nu) + 2\log s +
     \log(\nu\pi) + 2\log\Gamma(\nu/2) - 2\log\Gamma((\nu+1)/2)$. The information about f
