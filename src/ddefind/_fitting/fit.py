@@ -1,6 +1,5 @@
-"""`fit` and `fit_many`: they read their arguments and hand them to a method.
-
-`continue_from`: predict a new record by the equation of a fit."""
+"""`fit`, `fit_many` and `continue_from`, which predicts a new record by the equation of a
+fit: they read their arguments and hand them to a method."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -319,6 +318,8 @@ def fit_many(
 
 # The history alone has few values, and the data begin where it ends: few starts do.
 _STARTS = 4
+# `continue_from` has an argument of the name `fit`.
+_fit = fit
 
 
 @overload
@@ -380,5 +381,5 @@ def continue_from(
     options["parameters"] = held | dict(options.get("parameters") or {})
     options.setdefault("steps_per_delay", fit.steps_per_delay)
     method = LeastSquares(starts=_STARTS)
-    call: Any = fit if isinstance(data, Data) else fit_many
+    call: Any = _fit if isinstance(data, Data) else fit_many
     return call(fit.problem, data, optimizer=method, **options)
