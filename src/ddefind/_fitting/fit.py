@@ -1,5 +1,5 @@
-"""`fit`, `fit_many` and `continue_from`, which predicts a new record by the equation of a
-fit: they read their arguments and hand them to a method."""
+"""`fit`, `fit_many` and `continue_from`: they read their arguments, and hand them to a
+method."""
 
 from collections.abc import Sequence
 from dataclasses import replace
