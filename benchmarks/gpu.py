@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import ddefind as dd
-from ddefind._kernels.on_gpu import has_gpu
-from ddefind._kernels.program import LEAST_FOR_GPU
+from ddefind._programs.on_gpu import has_gpu
+from ddefind._programs.program import LEAST_FOR_GPU
 from ddefind.paper import EXPERIMENTS
 
 from ._report import Row

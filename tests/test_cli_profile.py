@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._results.report import interval_in_words
+from ddefind._results.printed_table import interval_in_words
 from support.command import TEXT, VALUES, refused, run
 from support.results import load_estimate
 

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from ddefind._kernels import on_processor, program
-from ddefind._kernels.program import Runner
+from ddefind._programs import on_processor, program
+from ddefind._programs.program import Runner
 from support.fake_cupy import needs_compiler
 
 pytestmark = [

@@ -22,7 +22,7 @@ from ddefind._inference.learned_function import (
 )
 from ddefind._problem.network_weights import named_networks
 from ddefind._report.dynamics import learned_functions
-from ddefind._results.learned_functions import _arguments, chosen_function
+from ddefind._results.network_functions import _arguments, chosen_function
 from ddefind.plots import plot_functions
 from support.unchecked import unchecked
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._kernels import on_gpu, program, program as places
-from ddefind._kernels.jaxpr import UntranslatedError
+from ddefind._programs import on_gpu, program, program as places
+from ddefind._programs.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
 from support.fake_cupy import (
     cupy_on_host,

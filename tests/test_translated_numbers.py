@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from ddefind._kernels import program
-from ddefind._kernels.jaxpr import UntranslatedError
-from ddefind._kernels.program import Runner
+from ddefind._programs import program
+from ddefind._programs.jaxpr import UntranslatedError
+from ddefind._programs.program import Runner
 from support.fake_cupy import needs_compiler
 
 pytestmark = needs_compiler

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from ddefind._kernels import on_gpu, on_processor, program
-from ddefind._kernels.jaxpr import UntranslatedError
-from ddefind._kernels.on_processor import ProcessorKernel
-from ddefind._kernels.program import Runner
-from ddefind._kernels.translate import ProgramSource
+from ddefind._programs import on_gpu, on_processor, program
+from ddefind._programs.jaxpr import UntranslatedError
+from ddefind._programs.on_processor import ProcessorKernel
+from ddefind._programs.program import Runner
+from ddefind._programs.translate import ProgramSource
 from support.fake_cupy import cupy_on_host, needs_compiler
 
 __all__ = ["cupy_on_host"]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ddefind._kernels import on_gpu, on_processor, program, program as places
+from ddefind._programs import on_gpu, on_processor, program, program as places
 
 needs_compiler = pytest.mark.skipif(
     not on_processor.has_compiler(), reason="there is no C compiler"

@@ -23,7 +23,7 @@ from .._problem.general_delays import (
     has_slope,
 )
 from .._problem.problem import Problem
-from .kernels import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
+from .distributions import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
 from .pieces import AbstractRows, Sides, StagePast
 
 # The rows that a stage reads, given its number.

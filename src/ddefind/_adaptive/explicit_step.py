@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.arrays import read, write
+from .distributions import KernelSums
 from .equation import ExtendedEquation, RowsOf, Scale, Step, StepStart
-from .kernels import KernelSums
 from .methods import Stages
 from .pieces import StagePast
 

@@ -104,7 +104,7 @@ def _profiles(
 
 def _text(fit: "dd.Estimate", profiles: "list[Profile]", level: float) -> str:
     """Return a paragraph for each profile: its interval in words, and the verdict."""
-    from .._results.report import interval_in_words
+    from .._results.printed_table import interval_in_words
 
     paragraphs = []
     for each in profiles:
@@ -119,7 +119,7 @@ def _text(fit: "dd.Estimate", profiles: "list[Profile]", level: float) -> str:
 def _as_json(
     fit: "dd.Estimate", profiles: "list[Profile]", level: float
 ) -> list[dict[str, Any]]:
-    from .._results.report import limits_of
+    from .._results.printed_table import limits_of
 
     return [
         {

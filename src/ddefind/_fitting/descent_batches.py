@@ -24,11 +24,11 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.stack import DataStack
-from .._kernels.jaxpr import UntranslatedError
-from .._kernels.program import Runner, place_for, run_fits
 from .._loss.losses import AbstractLoss, Target
 from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
+from .._programs.jaxpr import UntranslatedError
+from .._programs.program import Runner, place_for, run_fits
 from .._solve.adaptive_solution import GROWTH, AdaptiveRoom
 from .._solve.grid import Grid
 from .._solve.mesh import Mesh, make_mesh

@@ -28,7 +28,7 @@ from .read_tasks import (
     Model,
     Problems,
     Starts,
-    history_from_data,
+    kind_from_data,
     many_tasks,
     one_task,
     study_task,
@@ -140,7 +140,7 @@ def fit(
         check_instance("data", data, Data, "Data(t, x)")
         assert isinstance(data, Data)
         model = with_given_parts(problem, given)
-        if kind := history_from_data(model, given):
+        if kind := kind_from_data(model, given):
             return _fit_with_history_from_data(kind, model, data, optimizer, given)
         task, given = one_task(model, data, given)
     return _chosen_method(optimizer, task.problem, given).fit(task, given)

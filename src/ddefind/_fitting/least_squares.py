@@ -31,7 +31,7 @@ from .._search.other_history import (
 )
 from .._search.search import PHASES, search
 from .._search.setup import FitSetup
-from .._search.solver_choice import another_solver
+from .._search.try_adaptive import another_solver
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps

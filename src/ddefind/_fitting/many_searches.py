@@ -16,14 +16,14 @@ import jax
 import numpy as np
 
 from .._data.stack import DataStack
-from .._kernels.jaxpr import UntranslatedError
-from .._kernels.program import Runner, others, place_for
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, needs_no_other_solver, search
 from .._many_fits.sets import DataSets, Sets, can_search, has_enough_data, make_sets
 from .._problem.history import Smooth
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
+from .._programs.jaxpr import UntranslatedError
+from .._programs.program import Runner, others, place_for
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._results.from_search import STATUS

@@ -58,7 +58,7 @@ def study_task(
     model: Model, experiments: Sequence[Experiment], given: FitOptions
 ) -> tuple[FitTask, FitOptions]:
     """Return the task of several experiments, or of a single one, and the options."""
-    if kind := history_from_data(model, given):
+    if kind := kind_from_data(model, given):
         raise ValueError(
             f"{wording.history(kind)} is for one data set. Choose another history for "
             "a study, such as `affine`."
@@ -92,7 +92,7 @@ def many_tasks(
     """Return the tasks of `fit_many`, and the options."""
     problems, sets, own_starts = _given_once_or_for_each(problem, data, starts)
     problems = [with_given_parts(each, given) for each in problems]
-    if kind := history_from_data(problems[0], given):
+    if kind := kind_from_data(problems[0], given):
         raise ValueError(
             f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
             "all of them. Call `dd.fit` for each data set, or choose a history."
@@ -114,7 +114,7 @@ def many_tasks(
     return FitTasks(models, matched, own_starts, given.seed, equation), given
 
 
-def history_from_data(model: Any, options: FitOptions) -> str | None:
+def kind_from_data(model: Any, options: FitOptions) -> str | None:
     """Return the kind of history of a text, if only data can settle it."""
     if not isinstance(model, Equation):
         return None

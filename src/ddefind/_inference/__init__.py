@@ -2,7 +2,7 @@
 
 - `covariance.py`: standard errors and the delta method. Begin here.
 - `profile_intervals.py`: confidence intervals over all minima that fit the data. They
-  rest on `profile_likelihood.py` and `profile.py`; `evidence_intervals.py` serves fits
+  rest on `follow_profile.py` and `profile.py`; `evidence_intervals.py` serves fits
   with networks.
 - `identifiability.py`: the verdict on each parameter; `combinations.py` and
   `formulas.py` find combinations that are determined where their parts are not.

@@ -20,6 +20,7 @@ from .covariance import Uncertainty
 from .evidence_intervals import network_profiles, rests_on_prior, tied_networks
 from .explained import Explained, OtherHistory, explained, other_history
 from .fitted_noise import information_roots, quantile_residuals
+from .follow_profile import FoundEnds
 from .identifiability import NOT_JUDGED, Verdict, verdicts, weaken_by_network
 from .profile import Profile, unknown_profile
 from .profile_intervals import (
@@ -30,7 +31,6 @@ from .profile_intervals import (
     profiles as compute_profiles,
     tied_minima,
 )
-from .profile_likelihood import FoundEnds
 from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
 # With fewer values the scatter of neighbouring values says little.

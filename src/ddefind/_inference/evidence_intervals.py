@@ -26,9 +26,9 @@ from .._search.batches import TIED_NETWORKS, SearchResult, refine
 from .._search.levenberg_marquardt import PROBABLE
 from .._search.setup import standard_errors
 from .covariance import Uncertainty
+from .follow_profile import FoundEnds
 from .profile import Profile, unknown_profile
 from .profile_intervals import Tie
-from .profile_likelihood import FoundEnds
 
 # Laplace's approximation is used up to this share of the estimate.
 _WIDE = 0.05

@@ -27,8 +27,8 @@ from .._search.same_minimum import (
 from .._search.setup import FitSetup
 from .._util.shown import listed
 from .covariance import Uncertainty
+from .follow_profile import FoundEnds, follow_profiles
 from .profile import Optimum, Profile, unknown_profile
-from .profile_likelihood import FoundEnds, follow_profiles
 
 # The largest number of pairs that are exchanged together with the delays, and the
 # largest number of exchanges that are tried.

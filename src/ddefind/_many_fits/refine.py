@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._kernels.program import Runner, run_fits
 from .._loss.path_costs import Points
+from .._programs.program import Runner, run_fits
 from .._search.batches import (
     MAX_EVALUATIONS,
     MOST_SHRINKAGES,

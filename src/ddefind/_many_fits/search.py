@@ -22,7 +22,8 @@ from .._search.explore import (
 )
 from .._search.same_minimum import predicted_rise
 from .._search.search import MAX_STEPS, SAME_SCORE, STEP_TOLERANCE
-from .._search.solver_choice import (
+from .._search.starts import PLACE, SUSPICIOUS, turns_too_often
+from .._search.try_adaptive import (
     EVALUATIONS,
     FACTOR,
     FLAT,
@@ -31,7 +32,6 @@ from .._search.solver_choice import (
     STEP_ERROR,
     WALL,
 )
-from .._search.starts import PLACE, SUSPICIOUS, turns_too_often
 from .._solve.runge_kutta import AbstractSolver
 from .minima import (
     Minima,

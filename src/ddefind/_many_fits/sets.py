@@ -15,10 +15,10 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import bins, scatter, smoothed_columns
 from .._data.stack import DataStack
-from .._kernels.program import Runner
 from .._problem.general_delays import is_general
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
+from .._programs.program import Runner
 from .._search.bounds import delays_to_try
 from .._search.setup import (
     CAPACITY,

@@ -2,8 +2,8 @@
 
 `result.py` holds what every fit has, its page, and the result of gradient descent;
 `estimate.py` the least-squares fit, made of a search by `from_search.py`; `batch.py`
-many fits. `status.py` says how a fit ended, and `learned_functions.py` what its
-networks have learned. `report.py` prints an estimate, with the warnings of
+many fits. `status.py` says how a fit ended, and `network_functions.py` what its
+networks have learned. `printed_table.py` prints an estimate, with the warnings of
 `cautions.py`, and `compare.py` compares several.
 
 `save.py` says what is saved, `describe_problem.py` describes a problem in words, and

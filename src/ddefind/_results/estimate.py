@@ -35,12 +35,12 @@ from .._inference.fitted_noise import (
     free_count,
     likelihood_criteria,
 )
+from .._inference.follow_profile import FoundEnds
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile import Profile
 from .._inference.profile_intervals import profiles
-from .._inference.profile_likelihood import FoundEnds
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._problem.network_weights import count_weights, named_indices, network_name
@@ -54,10 +54,10 @@ from .._util.files import nonfinite_as_none
 from .._util.machine import one_blas_thread
 from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
-from . import report
+from . import printed_table
 from .cautions import cautions
 from .from_search import search_fields, with_intervals
-from .report import limits
+from .printed_table import limits
 from .result import AbstractFit
 from .save import estimate_content
 
@@ -473,10 +473,10 @@ class Estimate(AbstractFit):
         }
 
     def cells(self) -> Cells:
-        return report.cells(self)
+        return printed_table.cells(self)
 
     def sentences(self) -> list[str]:
-        return [*report.sentences(self), *self._cautions()]
+        return [*printed_table.sentences(self), *self._cautions()]
 
     def shown(self) -> Shown:
         if not np.isfinite(self.loss):

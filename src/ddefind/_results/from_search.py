@@ -11,8 +11,8 @@ from .._data.data import Data
 from .._inference.assessment import assess
 from .._inference.disturbed import assess_disturbed
 from .._inference.evidence_intervals import most_probable, moved_profiles
+from .._inference.follow_profile import FoundEnds
 from .._inference.profile import Profile
-from .._inference.profile_likelihood import FoundEnds
 from .._problem.history import time_zero
 from .._problem.problem import Problem
 from .._search import levenberg_marquardt

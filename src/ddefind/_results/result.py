@@ -32,7 +32,7 @@ from .._solve.solve import solve
 from .._util import wording
 from .._util.files import file_name, nonfinite_as_none, write_whole
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
-from .learned_functions import chosen_function, learned_functions
+from .network_functions import chosen_function, learned_functions
 from .save import descent_content
 from .saved_file import saved_text, write_saved
 from .status import Status

@@ -15,7 +15,7 @@ In the order of a fit:
   and ranks their minima by the rule of `same_minimum.py`.
 - `search.py` estimates the noise, refines the steps, and looks around where the steps
   end without convergence.
-- `solver_choice.py` and `other_history.py` search again with another solver or history.
+- `try_adaptive.py` and `other_history.py` search again with another solver or history.
 
 Begin with `search.py`, which directs all of this.
 
