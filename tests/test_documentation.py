@@ -96,6 +96,8 @@ def test_contributing_is_short_and_names_what_is_there():
     home = ROOT / "src" / "ddefind"
     for name in re.findall(r"`((?:\w+/)+\w+\.pyi?)`", text):
         assert (home / name).is_file() or (ROOT / name).is_file(), name
+    for noun, place in re.findall(r"^\| `(\w+)`.*\| `([\w/]+\.py)` \|$", text, re.M):
+        assert f"class {noun}" in (home / place).read_text(), noun
     for name in re.findall(r"`(_\w+)`", text):
         assert (home / name).is_dir() or name.startswith("_operators"), name
 

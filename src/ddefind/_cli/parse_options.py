@@ -165,7 +165,7 @@ def parse_bounds(flag: str, texts: Iterable[str]) -> dict[str, GivenRange]:
     `0 < K < 10`.
 
     >>> parse_bounds("--bounds", ["K in [0, 10]", "tau < 5", "0.1 < tau"])
-    {'K': Bounds(lower=0.0, upper=10.0), 'tau': GivenRange(lower=0.1, upper=5.0)}
+    {'K': GivenRange(lower=0.0, upper=10.0), 'tau': GivenRange(lower=0.1, upper=5.0)}
     """
     by_name: dict[str, GivenRange] = {}
     for text in texts:
