@@ -21,8 +21,8 @@ HEAVY = ("matplotlib", "scipy.interpolate", "scipy.stats", "torch", "rich", "opt
 HEAVY += ("pandas", "numpyro", "arviz")
 # What was reached. A limit may fall; it rises only for a reason that was measured and
 # is said in the commit.
-MOST_FILES, LONGEST_CHAIN = 260, 25
-MOST_PASSED = {"read_csv": 8, "fit": 70, "fit --out": 120}
+MOST_FILES, LONGEST_CHAIN = 258, 25
+MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 111}
 PARTS = parts()
 FILES = sorted(SOURCE.rglob("*.py"))
 
