@@ -377,7 +377,7 @@ BAD = [
     (["data", "x"], [[1.0], [2.0]]),
     (["data", "names"], ["a", "b"]),
     (["solver"], "RK99"),
-    (["search", "best", "z"], [1.0]),
+    (["search", "best", "theta"], [1.0]),
     (["search", "best", "gram"], [[1.0]]),
     (["search", "weights"], [1.0]),
     (["search", "noise"], [1.0, 2.0]),

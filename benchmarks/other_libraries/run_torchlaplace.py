@@ -1,4 +1,4 @@
-"""Neural Laplace on a set of trajectories: `python _run_torchlaplace.py SET.npz EPOCHS
+"""Neural Laplace on a set of trajectories: `python run_torchlaplace.py SET.npz EPOCHS
 SEED`, in an environment with torch and torchlaplace; prints a line of JSON.
 
 The network and the training are those of its published experiments: a GRU reads the

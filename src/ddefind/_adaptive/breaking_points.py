@@ -285,7 +285,7 @@ def sides_of(
     ending: Ending,
 ) -> Sides | None:
     """Return the sides of breaking points on which the reads stay in a step, which
-    begins at the time and in the state of `step`, has its length, and shall have this
+    begins at the time and in the state of `step`, has its length and this
     `ending`. `before` is the row of the step before it, and whether there is one."""
     if all(tracked.is_constant for tracked in equation.plan.tracked):
         return None

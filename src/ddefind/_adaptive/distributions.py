@@ -1,8 +1,9 @@
-r"""Distributed delays: the mean of the past under a gamma distribution.
+r"""Distributed delays: the mean of the past under a gamma distribution and, for a
+uniform one, the integral of the history.
 
-With the mean m and the shape k, substitute $s = m w^3$. Then w is nearly Gaussian, with
-the mean $1 - 1/(9k)$ and the standard deviation $1/(3\sqrt k)$ (Wilson and Hilferty),
-for every shape from 1 on, and
+With the mean m and the shape k of a gamma distribution, substitute $s = m w^3$. Then w
+is nearly Gaussian, with the mean $1 - 1/(9k)$ and the standard deviation $1/(3\sqrt k)$
+(Wilson and Hilferty), for every shape from 1 on, and
 
 $$y(t) = \int g(s)\, x(t - s)\, ds = \frac{\int f(w)\, x(t - m w^3)\, dw}{\int f(w)\,
   dw}, \qquad \log f(w) = (3k - 1) \log w - k (w^3 - 1).$$

@@ -80,7 +80,7 @@ class AdaptiveState(NamedTuple):
     - `count` rows are complete; the last of them is `row`, which is written next.
     - `t`, `x`, and the length `h` of the next try.
     - `landing` and `landing_entry`: the tracked read and the breaking point on which
-      the next try shall end, if it was located; and `attempts` at it.
+      the next try ends, if it was located; and `attempts` at it.
     - `switch`: the number of the next switch.
     - `size`: of each component in recent steps.
     - `is_after_kink`: whether the piece before cannot be continued.
@@ -132,7 +132,7 @@ class EndNode(NamedTuple):
 
 
 class EndOfTry(NamedTuple):
-    """Where a try shall end."""
+    """Where a try ends."""
 
     end: jax.Array
     landing: jax.Array
@@ -261,7 +261,7 @@ class AdaptiveMarch(eqx.Module):
     # One try.
 
     def target(self, state: AdaptiveState) -> EndOfTry:
-        """Return where the next try shall end: where its length says, or on the next
+        """Return where the next try ends: where its length says, or on the next
         breaking point that is known in advance, or at T."""
         held, t = hold(self), hold(state.t)
         goal, landing = held.T, jnp.asarray(NOT_A_LANDING)
@@ -406,7 +406,7 @@ class AdaptiveMarch(eqx.Module):
 
     def _next_try(self, state: AdaptiveState, trial: Trial):
         """Return the length of the next try, and the read and the entry on which it
-        shall land."""
+        lands."""
         length = hold(trial.start.length)
         order = Radau.order if self.is_implicit else Tsit5.order
         factor = 0.9 * jnp.maximum(trial.error, 1e-10) ** (-1 / order)

@@ -134,7 +134,7 @@ def hold(tree: Any) -> Any:
 @dataclass(frozen=True)
 class AbstractRows(abc.ABC):
     """Where the rows of the pieces come from that a step reads; the pieces have
-    `dimension` components. `in_reverse` says whether JAX shall differentiate what is
+    `dimension` components. `in_reverse` says whether JAX differentiates what is
     read in reverse mode."""
 
     dimension: int
@@ -230,7 +230,7 @@ class StagePast:
 
     @property
     def nudge(self) -> Any:
-        """How far inside the step a time is looked at that may be a breaking point:
+        """How far inside the step a time is read that may be a breaking point:
         forward from the beginning of the step, back from its end."""
         t, length = lax.stop_gradient((self.t, self.length))
         return (1 - 2 * self.c) * (1e-10 * length + 4e-16 * jnp.abs(t))

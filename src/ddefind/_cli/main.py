@@ -162,7 +162,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments is None:
         gc.freeze()  # saves half a second of garbage collection at exit
     sys.exit(code or 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -159,9 +159,9 @@ def _discovery(
 def _inclusion(
     best: Model, models: Sequence[FoundModel], delays: int
 ) -> dict[str, dict[str, float]]:
-    """Return the probability of each candidate in each equation: of those of the best
-    model's stage, and of those in other models. Without `delays` no delayed term was a
-    candidate."""
+    """Return the probability of each candidate in each equation. Candidates are the
+    terms that the best model's stage offered, delayed ones only with `delays`, and the
+    terms of all models."""
     library = best.stage.library
     terms = [term for term in library.terms if delays or not term.delays]
     candidates = [renamed(term.text, best.names) for term in terms]

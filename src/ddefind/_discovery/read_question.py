@@ -102,7 +102,7 @@ def _setting(name: Any, setting: Any) -> dd.Parameter | dd.Fixed:
 
 
 def _bound(name: str, end: Any) -> float | None:
-    """One bound of a parameter; None if it is infinite."""
+    """Return one bound of a parameter; None if it is infinite."""
     if end is None or (isinstance(end, float) and np.isinf(end)):
         return None
     if not _is_number(end):

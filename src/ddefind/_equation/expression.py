@@ -215,7 +215,7 @@ def _apply(function: str, values: list) -> Any:
 
 
 def _fold(function: Callable[..., Any], values: list) -> Any:
-    """f(f(a, b), c) for the values a, b, c; f(a) for a single value."""
+    """Return f(f(a, b), c) for the values a, b, c; f(a) for a single value."""
     return reduce(function, values) if len(values) > 1 else function(values[0])
 
 

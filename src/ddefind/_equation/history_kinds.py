@@ -10,7 +10,7 @@ from .._util.errors import did_you_mean
 from .model_lines import ModelLines
 from .parser import EquationError
 
-# Kinds that only data can settle: a fit replaces them by a history.
+# Kinds that a fit replaces by a history that it chooses.
 CHOSEN_BY_FIT = ("auto", "data")
 
 

@@ -1,14 +1,14 @@
 """The compiled descent of many fits, run in blocks on all cores, or on a GPU with a
 thread for each fit.
 
-First come the time grids of many fits. `AlignedGrids` serve problems with one constant
-delay: many fits run side by side, and one grid with enough room serves them all.
-`Meshes` serve all other problems: each fit has a mesh of its own, whose steps are
-chosen at its start and held, and runs alone. `AdaptiveRooms` serve adaptive solvers:
-there is no grid, but room for the steps.
-
-Then comes what a loss needs of many data sets, side by side. Those with the same times
-are prepared together, as one data set with all their quantities."""
+- `AlignedGrids` are the time grids of problems with one constant delay: many fits run
+  side by side, and one grid with enough room serves them all.
+- `Meshes` are those of all other problems: each fit has a mesh of its own, whose steps
+  are chosen at its start and held, and runs alone.
+- `AdaptiveRooms` take their place with adaptive solvers: no grid, but room for steps.
+- `stacked_targets` prepares what a loss needs of many data sets. Those with the same
+  times are prepared together, as one data set with all their quantities.
+- `DescentBatch` holds the states of all fits, and advances them in blocks."""
 
 import abc
 import time

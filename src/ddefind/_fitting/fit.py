@@ -274,7 +274,7 @@ def fit_many(
     optimizer: AbstractMethod | None = None,
     **options: Unpack[SweepFitKeywords],
 ) -> Any:
-    """Many fits of one model at once: of many data sets, from many starts, or both.
+    """Fit one model many times: to many data sets, from many starts, or both.
 
     They run together, on all cores: gradient descent side by side in blocks that fill
     the vector units, least squares with the searches of many data sets at a time. A fit

@@ -234,7 +234,8 @@ OPTIONS = (
     Option(
         keyword="solver",
         default="auto",
-        text="the one-step method of the solver.",
+        text="the method that solves the equation: `RK4()` with fixed steps, `Tsit5()` "
+        "or `Radau()` with adaptive ones; by default the equation and the data decide.",
         setting="solver",
         kind="choice",
         help="rk4 (fixed steps), tsit5 (adaptive steps) or radau (adaptive, for stiff "

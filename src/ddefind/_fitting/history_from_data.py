@@ -1,4 +1,4 @@
-"""Histories that the data settle: `history="auto"` and `history="data"`.
+"""Histories chosen by the data: `history="auto"` and `history="data"`.
 
 With `"auto"`, fits with several kinds of history are compared. The data see the history
 through one delay only. A history that is too simple for it distorts all estimates; one

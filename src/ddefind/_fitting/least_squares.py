@@ -289,7 +289,7 @@ def _check_enough_for_networks(setup: FitSetup) -> None:
 
 def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:
     """Return the result of a search that began at the minima of the `first`, with the
-    number of starts of the first search, and of those that reached its best minimum."""
+    starts counted in the first: all of them, and those at its best minimum."""
     if not found.minima or not first.minima:
         return replace(found, starts=first.starts)
     best, *others = found.minima

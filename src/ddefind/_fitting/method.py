@@ -1,4 +1,4 @@
-"""What a method of fitting is. A new one is a class with these three functions."""
+"""The contract of a method of fitting: three functions."""
 
 import abc
 from typing import Any
@@ -11,9 +11,9 @@ from .request import FitOptions, FitTask, FitTasks
 
 
 class AbstractMethod(eqx.Module):
-    """A way to fit: `LeastSquares`, or an optimiser of gradient descent such as `Adam`.
+    """A way to fit: `LeastSquares`, `MultipleShooting`, or an optimiser such as `Adam`.
 
-    A new method needs these three functions; `fit(..., optimizer=...)` calls them."""
+    `fit(..., optimizer=...)` calls its three functions."""
 
     @abc.abstractmethod
     def check(self, options: FitOptions) -> None:

@@ -107,7 +107,7 @@ class Uncertainty:
 
     @cached_property
     def at_bound(self) -> np.ndarray:
-        """Which estimates are on a bound."""
+        """Whether each estimate is on a bound."""
         if self.study is not None:
             return self._of_study(self.study.at_bound, False)
         width = self.setup.upper - self.setup.lower
@@ -180,7 +180,8 @@ class Uncertainty:
 
     @cached_property
     def without_influence(self) -> np.ndarray:
-        """Which values have no influence, or are part of an undetermined direction."""
+        """Whether each value has no influence, or is part of an undetermined
+        direction."""
         if self.study is not None:
             return self._of_study(self.study.without_influence, False)
         takes_part = np.any(np.abs(self.undetermined) > 1e-4, axis=1)
@@ -280,8 +281,8 @@ class Uncertainty:
 
     @cached_property
     def without_information(self) -> np.ndarray:
-        """Which values have no standard error: they are flat, on a bound, or limited by
-        their bounds more than by the data; or the noise is unknown."""
+        """Whether each value has no standard error: it is flat, on a bound, or limited
+        by its bounds more than by the data; or the noise is unknown."""
         if self.study is not None:
             return self._of_study(self.study.without_information, False)
         is_limited = self._bound_information > 0

@@ -162,8 +162,8 @@ def most_probable(
 
 
 def rests_on_prior(uncertainty: Uncertainty) -> np.ndarray:
-    """Which named values owe their precision to the prior of the weights and not to the
-    data, because a network can compensate for a change of them.
+    """Return which named values the prior of the weights determines and the data do
+    not: a network can compensate for a change of them.
 
     With a prior of ten times the width their standard errors grow by more than a factor
     `_BY_PRIOR`; if the data determined them, they would hardly change."""

@@ -1,4 +1,5 @@
-r"""The noise of a fit: residuals, simulations, likelihood and information criteria.
+r"""Residuals, simulation, criteria and evidence of a fit, by its noise:
+`quantile_residuals`, `simulated`, `likelihood_criteria` and `evidence`.
 
 A *quantile residual* is the standard Gaussian number that is exceeded as often as the
 measured value: $r = \Phi^{-1}(F(y))$ with the distribution F of the noise. For Gaussian

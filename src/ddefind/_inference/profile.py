@@ -360,8 +360,8 @@ def assemble(
 
 
 def _is_on_lowest_branch(values: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Which points belong to the profile, and not to a higher local minimum: then there
-    is a point close by with a much lower r."""
+    """Return which points belong to the profile. A point of a higher local minimum does
+    not: another one close by has a much lower r."""
     apart, sizes = np.abs(values[:, None] - values), np.abs(values)
     is_close = apart <= 0.03 * np.ptp(values)
     # Values of different orders of magnitude are not close.

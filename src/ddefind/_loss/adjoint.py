@@ -96,7 +96,7 @@ class Adjoint(AbstractGradient):
         mu, jumps = _solve_adjoint(system, loss, target, params, x, buffers.adjoint)
 
         def multiplier(t):
-            """lambda(t); `mu` is a function of the reversed time."""
+            """Compute lambda(t); `mu` is a function of the reversed time."""
             return mu(system.T - t) + jumps(t)
 
         # A cost at time zero belongs to lambda(0).

@@ -151,9 +151,9 @@ class PointCosts(AbstractPathCost):
         )
 
     def visit(self, i, state: PathCostState, params: Problem, path, last):
-        """`state.more` holds the number j of points that are still to come, the
-        position of the last of them, the cotangents that were kept for this row, and
-        all positions."""
+        """Visit the points in the step before row i. `state.more` holds the number j of
+        points that are still to come, the position of the last of them, the cotangents
+        that were kept for this row, and all positions."""
         grid, lanes = self.system.grid, self.system.lanes is not None
         j, position, kept, positions = state.more
         node = grid.node(i - 1)

@@ -289,7 +289,7 @@ def _repeat(constants: jax.Array, batch: tuple[int, ...]) -> jax.Array:
 @final
 @dataclass(frozen=True)
 class JointParameters:
-    """How the joint free values are made of the values of the experiments.
+    """The map from the values of each experiment to the joint ones.
 
     `free` are the joint parameters, `place` [experiments, local values] is the number
     of the joint value that each local one equals, or -1 where it is known, and `known`

@@ -14,15 +14,14 @@ from .._util.users_code import compilable
 from ..noise._abstract import AbstractNoise
 from .delays import as_delays, check_delays, is_delay
 from .doses import Doses, make_doses
+from .function_parameters import FunctionWithParameters, with_parameters
 from .general_delays import (
     AbstractVaryingDelay,
-    FunctionWithParameters,
     KnownTimes,
     check_general,
     delayed_states,
     known_times,
     rhs_arguments,
-    with_parameters,
 )
 from .history import Neural
 from .network import (

@@ -1,12 +1,14 @@
 """The report of a fit: one page of HTML that needs nothing else.
 
-`build.py` puts the page together from sections: `trajectory.py` makes those of data and
-fitted curve and of residuals, `estimates.py` those of the estimates, profiles,
-correlations and minima, `dynamics.py` those of the equation itself, and `settings.py`
-that of the settings. `blocks.py` are what sections are made of. A chart of `_figures`
-is drawn twice: by `pictures.py` as a picture, for paper and for readers without
-JavaScript, and in the browser by the scripts in `page`, where template and style are as
-well. `formula.py` typesets the equation. Begin with `build.py`.
+- `build.py`: the page, put together from its sections. Begin here.
+- `trajectory.py`: the sections on data, fitted curve and residuals.
+- `estimates.py`: those on estimates, profiles, correlations and minima.
+- `dynamics.py`: those on the equation itself, which `formula.py` typesets.
+- `settings.py`: the section on the settings.
+- `blocks.py`: what sections are made of.
+- `pictures.py`: charts of `_figures` as pictures, for paper and for readers without
+  JavaScript. In the browser the scripts in `page` draw them.
+- `page`: template, style and scripts.
 
 May import: `_util`, `_data`, `_problem`, `_figures`, `plots`, `_search`,
 `_inference`.

@@ -49,7 +49,7 @@ _LETTERS = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "
 
 @contextmanager
 def drawing() -> Iterator[Callable[[Chart], Markup]]:
-    """Within a `with` statement, give the function that draws a chart as a picture.
+    """Yield the function that draws a chart as a picture, for a `with` statement.
 
     Charts of one kind are drawn on the same axes, one after the other, since making the
     axes and their ticks takes matplotlib most of its time."""

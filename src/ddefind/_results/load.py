@@ -1,7 +1,7 @@
 """Fits from their files: whole ones, and the numbers of those whose model is code.
 
-Of a fit among many, a sweep keeps what its own file would hold, without the problem and
-the data, which stand elsewhere."""
+A sweep keeps the content of each fit without problem and data, which its folder holds
+once."""
 
 import os
 from dataclasses import dataclass, field, fields, replace
@@ -294,11 +294,11 @@ def _from_setup(
 
 
 def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
-    best = dict(saved["best"])
-    best["theta"] = best.pop("z")
     return SearchResult(
         # Every field is an array over fits, here of a single one.
-        best=RefinedFits(**{name: np.array([each]) for name, each in best.items()}),
+        best=RefinedFits(
+            **{name: np.array([each]) for name, each in saved["best"].items()}
+        ),
         points=points._replace(weights=saved["weights"]),
         noise=saved["noise"],
         minima=tuple(Minimum(*minimum) for minimum in saved["minima"]),
@@ -332,10 +332,9 @@ def _assessment(content: dict[str, Any], names: tuple[str, ...]) -> Assessment |
 
 
 def _profile(saved: dict[str, Any]) -> Profile:
-    pairs = {key: tuple(saved[key]) for key in ("interval", "reached", "breakdown")}
-    fields = {**saved, **pairs, "theta": saved["z"]}
-    del fields["z"]
-    return Profile(**fields)
+    names = "interval", "reached", "breakdown"
+    pairs: dict[str, Any] = {name: tuple(saved[name]) for name in names}
+    return Profile(**saved | pairs)
 
 
 def _descent(
@@ -368,12 +367,12 @@ def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
     keys = {frozenset(row) for row in content["table"]}
     if len(keys) > 1 or any("name" not in each for each in keys):
         raise ResultError("The rows of `table` must have a name and the same fields.")
-    is_estimate = content["kind"] == "estimate"
-    best = content["search"]["best"]["z"] if is_estimate else content["free"]["best"]
+    is_descent = content["kind"] == "descent"
+    best = content["free" if is_descent else "search"]["best"]
     is_study = content.get("study") is not None
     return SavedFit(
         names=tuple(content["free"]["names"]),
-        best=best,
+        best=best if is_descent else best["theta"],
         loss=content["loss"],
         status=Status[content["status"]],
         message=content["message"],

@@ -1,4 +1,4 @@
-"""What is saved of a fit, in the fields of the schema; and the setup of a search again.
+"""What a saved fit holds; and `setup_of`, which makes the setup of its search again.
 
 Of a study, the data of all experiments stand one after the other. `parameters` are
 those of one experiment, with the values of the first; `free` are the joint ones."""
@@ -283,7 +283,7 @@ def _search(result: SearchResult) -> dict[str, Any]:
     best = result.best
     return {
         "best": {
-            "z": best.theta[0],
+            "theta": best.theta[0],
             "gram": best.gram[0],
             "squares": best.squares[0],
             "evaluations": best.evaluations[0],
@@ -311,7 +311,7 @@ def _profile(profile: Profile) -> dict[str, Any]:
         "reached": profile.reached,
         "values": profile.values,
         "r": profile.r,
-        "z": profile.theta,
+        "theta": profile.theta,
         "breakdown": profile.breakdown,
     }
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from .._inference.identifiability import VERDICTS
 from .._inference.profile import BREAKDOWNS
-from .._util import wording
 from .._util.errors import ResultError, quoted
 from .status import Status
 
@@ -337,7 +336,7 @@ _SEARCH = Entries(
     {
         "best": Entries(
             {
-                "z": Array(float, "p"),
+                "theta": Array(float, "p"),
                 "gram": Array(float, "p+1", "p+1"),
                 "squares": Array(float, "k"),
                 "evaluations": Whole(),
@@ -365,7 +364,7 @@ _PROFILE = Entries(
         "reached": Places([Real(), Real()]),
         "values": Array(float, "points"),
         "r": Array(float, "points"),
-        "z": Array(float, "points", "p"),
+        "theta": Array(float, "points", "p"),
         "breakdown": Places([Words(BREAKDOWNS), Words(BREAKDOWNS)]),
     }
 )
@@ -486,9 +485,6 @@ def read_content(content: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(names, list):
         raise ResultError("`free.names` must be a list.")
     sizes: Sizes = {"p": len(names), "p+1": len(names) + 1, "sides": 2}
-    options = content.get("options")
-    if isinstance(options, dict) and options.get("huber") is not None:
-        raise ResultError(wording.instead_of_huber("`options.huber`"))
     read = _KINDS[kind].read(content, "", sizes)
     return {**read, "kind": kind, "problem": _read_problem(content.get("problem"))}
 

@@ -77,6 +77,14 @@ PATIENCE, PROMISING = 60, 3.0
 # The factor by which the delay that steps are aligned with may become shorter before
 # the steps are changed, and how often they are.
 SHRINKAGE, MOST_SHRINKAGES = 4.0, 6
+# Residuals of 1e-12 of the data are rounding errors; this is the square of it.
+_ROUNDING = 1e-24
+# A history with more cycles than this within a delay must lower chi-square by the
+# penalty, and once more by it for each doubling of the cycles.
+SLOW_CYCLES, FAST_PENALTY = 1.4, 8.0
+# Minima whose scores differ by less than this are equally good: without networks, and
+# with them.
+TIED, TIED_NETWORKS = 1.0, 8.0
 
 
 @final
@@ -163,10 +171,6 @@ class SearchResult:
     evaluations: int
     step_error: float
     interrupted: bool
-
-
-# Residuals of 1e-12 of the data are rounding errors; this is the square of it.
-_ROUNDING = 1e-24
 
 
 class StartTask(NamedTuple):
@@ -444,18 +448,14 @@ def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
 def _observed(
     model: LeastSquaresModel, theta, times, n, k: int, capacity: int
 ) -> jax.Array:
-    """Compute the same for `times` in order, compiled."""
+    """Compute what `observed` does, for `times` in ascending order, in a compiled
+    program."""
     steps = model.steps(theta, n, times[-1], capacity)
     sensitivity = model.sensitivity(theta, steps, times[-1])
     points = Points(times, times, times)
     rows = jnp.zeros((times.shape[0], k, 1 + theta.shape[0]))
     memory = sensitivity.memory(capacity)
     return sensitivity.visit(points, (0, times.shape[0]), memory, write, rows)[0]
-
-
-SLOW_CYCLES = 1.4
-FAST_PENALTY = 8.0
-TIED, TIED_NETWORKS = 1.0, 8.0
 
 
 def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:

@@ -204,7 +204,7 @@ class _MovingPast(AbstractPast):
         return write(path, i, jnp.stack([x.packed(), slope.packed()]))
 
     def during_step(self, path, i, cursor):
-        """The cursor is the vector of pointers."""
+        """Read the delayed states; the cursor is the vector of pointers."""
         at, moved = self._states(path, i, cursor, None)
         if not self.overlaps:
             return lambda _: (at, at[-1]), moved

@@ -29,6 +29,7 @@ from .make_setup import make_setup
 from .search import search
 from .setup import FitSetup
 
+# The prior of a coefficient is as wide as this multiple of the spread of its state.
 _WIDTH = 1.0
 # The length of a smooth history is the delay. With several delays it is this multiple
 # of the longest one that a fit with a simpler history finds.

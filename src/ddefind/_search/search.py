@@ -1,6 +1,7 @@
 r"""The search for the best fit: least squares from many starts.
 
-A search has four phases. The first two, in `explore.py`, find the minima. Then:
+A search has four phases. The first two, a first and a second look (`explore.py`), find
+the minima; with networks its `explore_networks` does. Then:
 
 3. *Noise.* Noise levels that are not given are estimated from the residuals, and the
    fits are repeated with the new weights until both agree.

@@ -181,9 +181,9 @@ def _routes(
 
 # In units of the rounding error of the end of the record: breaking points that are
 # closer than this count as one; and the left side of a jump of x or of the right-hand
-# side is looked at from this distance.
+# side is evaluated at this distance.
 _SAME, _SIDE = 1024, 64
-# The right side is looked at from a distance longer by this factor: beyond all the
+# The right side is evaluated at a distance longer by this factor: beyond all the
 # points that count as one.
 _RIGHT = 2 * _SAME // _SIDE
 
@@ -212,7 +212,7 @@ class Mesh(eqx.Module):
 
     @property
     def side(self) -> Any:
-        """How far from a jump its left side is looked at."""
+        """How far from a jump its left side is evaluated."""
         return _SIDE * _rounding(self.T)
 
     def empty(self) -> jax.Array:
@@ -322,7 +322,7 @@ class Nodes(NamedTuple):
 
 
 def side_offset(is_right: Any, side: Any) -> Any:
-    """Return where a jump is looked at, relative to its time: on its right or left."""
+    """Return where a jump is evaluated, relative to its time: on its right or left."""
     return jnp.where(is_right, _RIGHT * side, -side)
 
 
@@ -337,7 +337,7 @@ def _nudges(points: BreakingPoints) -> np.ndarray:
     delays longer, each by another amount.
 
     A switch thus comes before all that coincides with it: only then is the right-hand
-    side, which is looked at from the right after a step of length zero, the one between
+    side, which is evaluated on the right after a step of length zero, the one between
     the two."""
     delays = points.delays
     switches = len(points.sums[0]) - delays

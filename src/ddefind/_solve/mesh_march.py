@@ -2,8 +2,8 @@
 
 The time t - tau moves forward as the march does. Each delay therefore has a pointer to
 the piece of the path in which its delayed time was last, and the pointer only moves
-forward. At the end of a step the past is looked at from the left, and after a step of
-length zero, which separates the two sides of a jump, from the right. Every delay is a
+forward. At the end of a step the past is read on the left, and after a step of
+length zero, which separates the two sides of a jump, on the right. Every delay is a
 breaking point: a whole step reads the history, or none of it does.
 
 The march is a function of arrays, its `MarchInputs`. JAX differentiates everything
@@ -37,9 +37,8 @@ def stage_fractions(solver: AbstractSolver) -> tuple[float, ...]:
 
 
 def stage_time(t0: Any, t1: Any, c: float, side: Any) -> Any:
-    """Return the time at the fraction `c` of a step, on the side from which it is
-    looked at: the end from the left, and all of a step of length zero from the right.
-    """
+    """Return the time at the fraction `c` of a step, on the side where it is
+    evaluated: the end on the left, and all of a step of length zero on the right."""
     if c == 1:
         return t1 + side_offset(t1 <= t0, side)
     return t0 + c * (t1 - t0) + jnp.where(t1 > t0, 0.0, side_offset(True, side))
@@ -49,13 +48,13 @@ def stage_time(t0: Any, t1: Any, c: float, side: Any) -> Any:
 @dataclass(frozen=True)
 class MeshTimes(AbstractRowTimes):
     """The times of the rows. `side` is how far from a jump of the right-hand side its
-    left side is looked at, zero without switches."""
+    left side is evaluated, zero without switches."""
 
     times: jax.Array
     side: Any
 
     def node(self, i: Any) -> Any:
-        """Return the time of row `i`, on the side from which its slope is looked at."""
+        """Return the time of row `i`, on the side where its slope is evaluated."""
         time, before = read(self.times, i), read(self.times, jnp.maximum(i - 1, 0))
         return time + side_offset(time <= before, self.side)
 
@@ -86,7 +85,7 @@ class MeshPast(AbstractPast):
     - `history`, [capacity, stages, k, d]: the history at the stages of the steps that
       read it.
     - `after_history`, [k]: the first step that reads no history.
-    - `side`: how far from a jump of x its left side is looked at.
+    - `side`: how far from a jump of x its left side is evaluated.
     - `overlaps`: whether a delay may be shorter than a step.
     """
 
@@ -192,7 +191,7 @@ class MeshSystem(eqx.Module):
     `fixed` is the part of the right-hand side that is not differentiated, `tau` a tree
     in the structure of the problem's delays, `after_history` [k] the first step that
     reads no history for each of them, and `side` how far from a switch its left side is
-    looked at, zero without switches."""
+    evaluated, zero without switches."""
 
     fixed: Any
     tau: Any = eqx.field(static=True)

@@ -86,7 +86,7 @@ def solve(
       shortest one.
     - `max_step`: the largest length of a step. Fixed steps then have nothing to do with
       `steps_per_delay` and the delays, which may even be shorter than a step.
-    - `differentiate`: the mode in which JAX shall differentiate the solution,
+    - `differentiate`: the mode in which JAX differentiates the solution,
       `"reverse"` (`jax.grad`) or `"forward"` (`jax.jvp`, `jax.jacfwd`). JAX needs to
       know it in advance.
     - `max_steps`: the largest number of steps where `tau` is traced by `jax.jit` or

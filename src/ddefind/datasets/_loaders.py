@@ -16,8 +16,8 @@ def _table(name: str, label: str, *axis_labels: str) -> Data:
 
 
 def lynx_hare() -> Data:
-    """Pelts of snowshoe hare and Canadian lynx that the Hudson's Bay Company collected,
-    1900 to 1920.
+    """Load the pelts of snowshoe hare and Canadian lynx that the Hudson's Bay Company
+    collected, 1900 to 1920.
 
     **Quantities**: `hare` and `lynx`, in thousands of pelts a year. Time is in years
     since 1900. The record begins and ends in the middle of a cycle of about ten years.
@@ -38,8 +38,8 @@ def lynx_hare() -> Data:
 
 
 def blowflies() -> Data:
-    """Adults in a cage of blowflies (*Lucilia cuprina*) with limited food, counted on
-    every second day for 400 days: an experiment of A. J. Nicholson.
+    """Load the number of adults in a cage of blowflies (*Lucilia cuprina*) with limited
+    food, counted on every second day for 400 days: an experiment of A. J. Nicholson.
 
     **Quantity**: `adults`, a count. Time is in days. From egg to adult the flies take
     about two weeks, and the population cycles with a period of nearly 40 days.
@@ -60,8 +60,8 @@ def blowflies() -> Data:
 
 
 def influenza() -> Data:
-    """An outbreak of influenza among the 763 boys of an English boarding school, 22
-    January to 4 February 1978.
+    """Load an outbreak of influenza among the 763 boys of an English boarding school,
+    22 January to 4 February 1978.
 
     **Quantities**: `in_bed` and `convalescent`, the number of boys on each day. Time is
     in days since 22 January. A single boy had brought the infection; 512 fell ill.
@@ -82,8 +82,8 @@ def influenza() -> Data:
 
 
 def nino34() -> Data:
-    """The index of El Nino and La Nina: how much warmer the sea surface is than usual
-    in the Nino 3.4 region of the equatorial Pacific, monthly from 1950 to 2015.
+    """Load the index of El Nino and La Nina: how much warmer the sea surface is than
+    usual in the Nino 3.4 region of the equatorial Pacific, monthly from 1950 to 2015.
 
     **Quantity**: `nino34`, in degrees Celsius above the mean of the same month in 1981
     to 2010, over 5 S to 5 N and 120 W to 170 W. Time is in years since January 1950.
@@ -103,8 +103,8 @@ def nino34() -> Data:
 
 
 def theophylline(values: str | Sequence[str] = "dose") -> list[Experiment]:
-    """Theophylline, a drug against asthma, in the serum of twelve people who took one
-    dose by mouth: an experiment for each person.
+    """Load the concentrations of theophylline, a drug against asthma, in the serum of
+    twelve people who took one dose by mouth: an experiment for each person.
 
     **Argument**: `values` are the known numbers of a person that the equation uses, of
     `dose` (in mg) and `weight` (in kg).

@@ -177,8 +177,8 @@ class NegativeBinomial(AbstractCounts):
 
 
 def _log_rising(y: Any, k: Any) -> Any:
-    r"""$\log\Gamma(y+k) - \log\Gamma(k) - y\log k$, by Stirling's series where k is
-    large, and the three numbers nearly cancel."""
+    r"""Compute $\log\Gamma(y+k) - \log\Gamma(k) - y\log k$, by Stirling's series where
+    k is large, and the three numbers nearly cancel."""
     is_large = k > _LARGE_SHAPE
     small = jnp.where(is_large, 1.0, k)
     large = jnp.where(is_large, k, 2 * _LARGE_SHAPE)
@@ -190,7 +190,7 @@ def _log_rising(y: Any, k: Any) -> Any:
 
 
 def _gamma_information(k: Any) -> Any:
-    r"""$2k^2(\psi'(k) - 1/k)$, which tends to 1 with a large k."""
+    r"""Compute $2k^2(\psi'(k) - 1/k)$, which tends to 1 with a large k."""
     is_large = k > _LARGE_SHAPE
     small = jnp.where(is_large, 1.0, k)
     direct = 2 * small**2 * (polygamma(1, small) - 1 / small)

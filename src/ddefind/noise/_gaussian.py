@@ -23,7 +23,7 @@ LOG_2_PI = float(np.log(2 * np.pi))
 
 
 def below_curvature(z: Any) -> Any:
-    r"""$\lambda^2 + z\lambda$, the second derivative of $-\log\Phi(z)$."""
+    r"""Compute $\lambda^2 + z\lambda$, the second derivative of $-\log\Phi(z)$."""
     hazard = jnp.exp(-0.5 * z**2 - log_ndtr(z) - 0.5 * LOG_2_PI)
     return jnp.clip(hazard * (hazard + z), 0.0, 1.0)
 

@@ -19,8 +19,8 @@ _NODES = 96
 
 @lru_cache
 def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss's quadrature on [0, 1] for an integrand that is smooth
-    in the fourth root of its argument."""
+    """Compute the nodes and weights of Gauss's quadrature on [0, 1] for an integrand
+    that is smooth in the fourth root of its argument."""
     x, w = np.polynomial.legendre.leggauss(_NODES)
     q = 0.5 * (x + 1)
     return q**4, 2 * q**3 * w
@@ -64,8 +64,9 @@ class Student(AbstractNoise):
         return (df + 1) * jnp.log1p(z**2 / df) + 2 * jnp.log(s) + constant
 
     def deviance_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        r"""With $z = \sqrt\nu\tan\theta$ the probability is proportional to the
-        integral of $\sin^{\nu-1}u$ from 0 to $\theta + \pi/2$."""
+        r"""Compute the deviance from the integral of $\sin^{\nu-1}u$ from 0 to
+        $\theta + \pi/2$, to which the probability is proportional if
+        $z = \sqrt\nu\tan\theta$."""
         s, df = eta[0], eta[1]
         angle = jnp.arctan2(jnp.sqrt(df), -(limit - f) / s)
         share, weight = _nodes()

@@ -174,7 +174,7 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 @functools.cache
 def _decompositions() -> Any:
-    """Torch's table of decompositions, without the operators that are kept."""
+    """Return torch's table of decompositions, without the operators that are kept."""
     table = torch.export.default_decompositions()
     for name in _KEPT_OPERATORS:
         packet, overload = name.split(".")

@@ -148,7 +148,7 @@ def _convolution(
 
 
 def _standardise(x, axes, eps):
-    """`x` with mean 0 and variance 1, the mean, and the inverse standard deviation."""
+    """Return `x` with mean 0 and variance 1, the mean, and 1 / standard deviation."""
     mean = jnp.mean(x, axes, keepdims=True)
     rstd = lax.rsqrt(jnp.var(x, axes, keepdims=True) + eps)
     return (x - mean) * rstd, mean, rstd
