@@ -21,7 +21,7 @@ HEAVY = ("matplotlib", "scipy.interpolate", "scipy.stats", "torch", "rich", "opt
 HEAVY += ("pandas", "numpyro", "arviz")
 # What was reached. A limit may fall; it rises only for a reason that was measured and
 # is said in the commit.
-MOST_FILES, LONGEST_CHAIN = 258, 25
+MOST_FILES, LONGEST_CHAIN = 259, 25
 MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 111}
 PARTS = parts()
 FILES = sorted(SOURCE.rglob("*.py"))
