@@ -220,6 +220,16 @@ def test_a_delay_stays_where_an_input_is_known():
     assert setup.upper[setup.model.free.index("tau")] == pytest.approx(4.0)
 
 
+def test_a_table_is_no_parameter_of_a_fit():
+    model, problem = driven()
+    t = np.linspace(0, T, 40)
+    data = dd.Data(t, np.asarray(dd.solve(problem, T)(t)))
+    few = dd.LeastSquares(starts=4)
+    options: Any = {"optimizer": few, "intervals": False, "progress": False}
+    found = dd.fit(model, data, inputs={"u": table()}, **options)
+    assert found.values["tau"] == pytest.approx(1.5, abs=1e-3)
+
+
 @pytest.mark.slow
 def test_a_fit_with_an_input():
     model, problem = driven()

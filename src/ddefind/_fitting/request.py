@@ -25,6 +25,7 @@ from .._problem.network import Network
 from .._problem.parameters import Parameter, find, parameter_arrays
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
+from .._util import wording
 from .._util.errors import DataError, check_level, did_you_mean, shown
 from .._util.progress import Progress
 from .fit_options import ALL_FITS, DESCENT, defaults, with_fields
@@ -210,6 +211,8 @@ def read_options(function: str, keywords: FitKeywords) -> FitOptions:
     """Read the options from keyword arguments; name a misspelt one with its remedy."""
     known = [field.name for field in fields(FitOptions)]
     for name in keywords:
+        if name == "huber":
+            raise TypeError(wording.instead_of_huber("`huber`"))
         if name not in known:
             raise TypeError(
                 f"`{function}` has no argument `{name}`."

@@ -434,7 +434,9 @@ class FitSetup:
         problem = model.problem
         if curve is None or self.has_networks or is_general(problem.tau):
             return None
-        return natural_units(model.free, problem, curve, self.data.T, self.measured)
+        return natural_units(
+            model.free, problem, model.dimension, curve, self.data.T, self.measured
+        )
 
     @cached_property
     def natural_sizes(self) -> np.ndarray:

@@ -53,7 +53,7 @@ def _symmetries(
     The units are those of the size of each of the quantities with the indices
     `measured`, then of the level of each, then of time. Half of the random states are
     of a `typical` size, the others near one."""
-    p, d = len(free.names), problem.dimension
+    p, d = len(free.names), len(typical)
     k, random = delay_count(problem.tau), np.random.default_rng(0)
     shapes = (p,), (d,), (k, d), (k,), ()
     points = _Point(
@@ -111,24 +111,29 @@ class _Equations:
 
     @cached_property
     def values(self) -> np.ndarray:
-        return np.asarray(_functions(self.free, self.problem, self.points))
+        return self._functions(self.points)
+
+    @cached_property
+    def _split(self) -> tuple[Problem, Problem]:
+        return self.free.split(self.problem)
+
+    def _functions(self, points: _Point) -> np.ndarray:
+        """Evaluate the functions at each point. The problem is divided outside of the
+        compiled program, in which tables of NumPy would be taken for parameters."""
+        return np.asarray(_functions(self.free, *self._split, points))
 
     @property
     def _first_observed(self) -> int:
-        return 3 * self.problem.dimension + self.points.delays.shape[1]
+        return 3 * self.points.x.shape[1] + self.points.delays.shape[1]
 
     def _derivative(self, change: _Point) -> np.ndarray:
         """Compute the derivatives of all functions for a change of their arguments."""
         ahead, behind = (
-            _functions(
-                self.free,
-                self.problem,
-                _Point(*(a + h * c for a, c in zip(self.points, change))),
-            )
+            self._functions(_Point(*(a + h * c for a, c in zip(self.points, change))))
             for h in (_STEP, -_STEP)
         )
         with np.errstate(invalid="ignore", over="ignore"):
-            return (np.asarray(ahead) - np.asarray(behind)) / (2 * _STEP)
+            return (ahead - behind) / (2 * _STEP)
 
     def of_parameters(self, *, scales: bool) -> list[np.ndarray]:
         """Return a column for each parameter that is scaled or shifted."""
@@ -140,7 +145,7 @@ class _Equations:
     def of_states(self, *, scales: bool) -> list[np.ndarray]:
         """Return a column for each state that is scaled or shifted: its slope is to be
         scaled with it, its history and its start scaled or shifted."""
-        d, columns = self.problem.dimension, []
+        d, columns = self.points.x.shape[1], []
         for i, one in enumerate(np.eye(d)):
             x, y = (one * (a if scales else np.ones_like(a)) for a in self.points[1:3])
             column = self._derivative(_STILL._replace(x=x, y=y))
@@ -160,7 +165,7 @@ class _Equations:
 
     def of_time(self) -> np.ndarray:
         """Return the right side for time: slopes become smaller, and delays longer."""
-        d, first = self.problem.dimension, self._first_observed
+        d, first = self.points.x.shape[1], self._first_observed
         still = _STILL._replace(delays=self.points.delays, t=self.points.t)
         column = self._derivative(still)
         column[:, :d] += self.values[:, :d]
@@ -188,10 +193,10 @@ def _solve(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _functions(free: FreeParameters, problem: Problem, points: _Point) -> jax.Array:
+def _functions(
+    free: FreeParameters, learned: Problem, fixed: Problem, points: _Point
+) -> jax.Array:
     """Evaluate the functions of `_Equations` at each point."""
-
-    learned, fixed = free.split(problem)
 
     def at(point: _Point) -> jax.Array:
         problem = eqx.combine(free.join_values(point.theta, learned), fixed)
@@ -240,14 +245,20 @@ class NaturalUnits(NamedTuple):
 
 
 def natural_units(
-    free: FreeParameters, problem: Problem, curve: Curve, T: float, measured: np.ndarray
+    free: FreeParameters,
+    problem: Problem,
+    dimension: int,
+    curve: Curve,
+    T: float,
+    measured: np.ndarray,
 ) -> NaturalUnits:
-    """Return the natural units of free values, for the data that `curve` smooths."""
+    """Return the natural units of free values, for the data that `curve` smooths; the
+    state has `dimension` components."""
     x = curve.x(np.linspace(0, T, 400))[:, measured]
     sizes = np.log(np.maximum(np.max(np.abs(x), axis=0), 1e-300))
     levels = np.mean(x, axis=0)
     logs = np.array([*sizes, *levels, -np.log(rate_of(curve, T, measured))])
-    typical = np.ones(problem.dimension)
+    typical = np.ones(dimension)
     if problem.observe is None:
         typical[measured] = np.exp(sizes)
     exponents, shifts = unit_exponents(free, problem, measured, typical)
