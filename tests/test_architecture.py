@@ -22,7 +22,7 @@ HEAVY += ("pandas", "numpyro", "arviz")
 # What was reached. A limit may fall; it rises only for a reason that was measured and
 # is said in the commit.
 MOST_FILES, LONGEST_CHAIN = 259, 25
-MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 111}
+MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 112}
 PARTS = parts()
 FILES = sorted(SOURCE.rglob("*.py"))
 
