@@ -385,7 +385,7 @@ def make_sets(
         typical = np.ones(model.dimension)
         if not model.observes:
             typical = np.exp(lines.logs[0, :k])
-        found = unit_exponents(model.free, model.problem, template.measured, typical)
+        found = unit_exponents(model, template.measured, typical)
         # They are ratios of small numbers. Rounding removes the errors of differences
         # at points that depend on the data of the first set.
         exponents, shifts = (np.round(each, 4) + 0.0 for each in found)

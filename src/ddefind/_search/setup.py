@@ -431,12 +431,9 @@ class FitSetup:
         if self.joint is not None:
             return joint_units(self.joint, [part.units for part in self.parts])
         curve, model = self.quantity_curve, self.model
-        problem = model.problem
-        if curve is None or self.has_networks or is_general(problem.tau):
+        if curve is None or self.has_networks or is_general(model.problem.tau):
             return None
-        return natural_units(
-            model.free, problem, model.dimension, curve, self.data.T, self.measured
-        )
+        return natural_units(model, curve, self.data.T, self.measured)
 
     @cached_property
     def natural_sizes(self) -> np.ndarray:

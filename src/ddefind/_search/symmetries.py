@@ -27,7 +27,7 @@ has a unit, its powers are unknown."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -36,8 +36,10 @@ import numpy as np
 
 from .._data.smoothing import Curve
 from .._problem.delays import delay_count, delay_vector, in_structure
-from .._problem.free_parameters import FreeParameters, JointParameters
-from .._problem.problem import Problem
+from .._problem.free_parameters import JointParameters
+
+if TYPE_CHECKING:
+    from .normal_equations import LeastSquaresModel
 
 # The number of random points at which the equations are solved, within this factor of
 # one, the step of the differences, and the largest error of a solution.
@@ -45,7 +47,7 @@ _POINTS, _FACTOR, _STEP, _TOLERANCE = 24, 2.0, 1e-4, 1e-6
 
 
 def _symmetries(
-    free: FreeParameters, problem: Problem, measured: np.ndarray, typical: np.ndarray
+    model: "LeastSquaresModel", measured: np.ndarray, typical: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find how the parameters change with units: the exponents u and the shifts v, [p,
     units], NaN for units whose change is no symmetry.
@@ -53,15 +55,15 @@ def _symmetries(
     The units are those of the size of each of the quantities with the indices
     `measured`, then of the level of each, then of time. Half of the random states are
     of a `typical` size, the others near one."""
-    p, d = len(free.names), len(typical)
-    k, random = delay_count(problem.tau), np.random.default_rng(0)
+    p, d = len(model.free.names), model.dimension
+    k, random = delay_count(model.problem.tau), np.random.default_rng(0)
     shapes = (p,), (d,), (k, d), (k,), ()
     points = _Point(
         *(_FACTOR ** random.uniform(-1, 1, (_POINTS, *shape)) for shape in shapes)
     )
     for state in points[1:3]:
         state[::2] *= typical
-    equations = _Equations(free, problem, points, measured)
+    equations = _Equations(model, points, measured)
     left = equations.rows(
         [
             *equations.of_parameters(scales=True),
@@ -104,32 +106,27 @@ class _Equations:
     The functions are, in this order, the right-hand side, the history and the state at
     time zero (d each), the delays (k) and what is observed."""
 
-    free: FreeParameters
-    problem: Problem
+    model: "LeastSquaresModel"
     points: _Point
     measured: np.ndarray
 
     @cached_property
     def values(self) -> np.ndarray:
-        return self._functions(self.points)
-
-    @cached_property
-    def _split(self) -> tuple[Problem, Problem]:
-        return self.free.split(self.problem)
-
-    def _functions(self, points: _Point) -> np.ndarray:
-        """Evaluate the functions at each point. The problem is divided outside of the
-        compiled program, in which tables of NumPy would be taken for parameters."""
-        return np.asarray(_functions(self.free, *self._split, points))
+        return np.asarray(_functions(self.model, self.points))
 
     @property
     def _first_observed(self) -> int:
-        return 3 * self.points.x.shape[1] + self.points.delays.shape[1]
+        return 3 * self.model.dimension + self.points.delays.shape[1]
 
     def _derivative(self, change: _Point) -> np.ndarray:
         """Compute the derivatives of all functions for a change of their arguments."""
         ahead, behind = (
-            self._functions(_Point(*(a + h * c for a, c in zip(self.points, change))))
+            np.asarray(
+                _functions(
+                    self.model,
+                    _Point(*(a + h * c for a, c in zip(self.points, change))),
+                )
+            )
             for h in (_STEP, -_STEP)
         )
         with np.errstate(invalid="ignore", over="ignore"):
@@ -145,7 +142,7 @@ class _Equations:
     def of_states(self, *, scales: bool) -> list[np.ndarray]:
         """Return a column for each state that is scaled or shifted: its slope is to be
         scaled with it, its history and its start scaled or shifted."""
-        d, columns = self.points.x.shape[1], []
+        d, columns = self.model.dimension, []
         for i, one in enumerate(np.eye(d)):
             x, y = (one * (a if scales else np.ones_like(a)) for a in self.points[1:3])
             column = self._derivative(_STILL._replace(x=x, y=y))
@@ -165,7 +162,7 @@ class _Equations:
 
     def of_time(self) -> np.ndarray:
         """Return the right side for time: slopes become smaller, and delays longer."""
-        d, first = self.points.x.shape[1], self._first_observed
+        d, first = self.model.dimension, self._first_observed
         still = _STILL._replace(delays=self.points.delays, t=self.points.t)
         column = self._derivative(still)
         column[:, :d] += self.values[:, :d]
@@ -193,13 +190,11 @@ def _solve(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _functions(
-    free: FreeParameters, learned: Problem, fixed: Problem, points: _Point
-) -> jax.Array:
+def _functions(model: "LeastSquaresModel", points: _Point) -> jax.Array:
     """Evaluate the functions of `_Equations` at each point."""
 
     def at(point: _Point) -> jax.Array:
-        problem = eqx.combine(free.join_values(point.theta, learned), fixed)
+        problem = model.problem_at(point.theta)
         y, tau = (in_structure(problem.tau, list(a)) for a in (point.y, point.delays))
         observe = problem.observe
         parts = [
@@ -245,33 +240,27 @@ class NaturalUnits(NamedTuple):
 
 
 def natural_units(
-    free: FreeParameters,
-    problem: Problem,
-    dimension: int,
-    curve: Curve,
-    T: float,
-    measured: np.ndarray,
+    model: "LeastSquaresModel", curve: Curve, T: float, measured: np.ndarray
 ) -> NaturalUnits:
-    """Return the natural units of free values, for the data that `curve` smooths; the
-    state has `dimension` components."""
+    """Return the natural units of free values, for the data that `curve` smooths."""
     x = curve.x(np.linspace(0, T, 400))[:, measured]
     sizes = np.log(np.maximum(np.max(np.abs(x), axis=0), 1e-300))
     levels = np.mean(x, axis=0)
     logs = np.array([*sizes, *levels, -np.log(rate_of(curve, T, measured))])
-    typical = np.ones(dimension)
-    if problem.observe is None:
+    typical = np.ones(model.dimension)
+    if not model.observes:
         typical[measured] = np.exp(sizes)
-    exponents, shifts = unit_exponents(free, problem, measured, typical)
+    exponents, shifts = unit_exponents(model, measured, typical)
     return NaturalUnits(logs, exponents, shifts @ levels)
 
 
 def unit_exponents(
-    free: FreeParameters, problem: Problem, measured: np.ndarray, typical: np.ndarray
+    model: "LeastSquaresModel", measured: np.ndarray, typical: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the exponents of the scales for each free value, and its shifts with the
     level of each quantity; `typical` are sizes of the states."""
     count = int(measured.sum())
-    exponents, shifts = _symmetries(free, problem, np.flatnonzero(measured), typical)
+    exponents, shifts = _symmetries(model, np.flatnonzero(measured), typical)
     shifts = shifts[:, count : 2 * count]
     # A quantity is a logarithm if its level is a scale and its size is not.
     size, level = exponents[:, :count], exponents[:, count : 2 * count]
