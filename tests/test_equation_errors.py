@@ -150,7 +150,7 @@ A distribution of delays is a formula of numbers and parameters: it cannot depen
   line 1: x' = delay(x, uniform(0, f)); f = 2 * x
                                    ^""",
     "x' = delay(x, gamma(1, 0.5))": """\
-A gamma distribution of delays has a positive mean and a shape of 1 or more.
+A gamma distribution of delays needs a positive mean and a shape of at least 1.
   line 1: x' = delay(x, gamma(1, 0.5))
                         ^""",
     "x' = delay(x, uniform(2, a)); a = 2": """\

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
-from .expression import FUNCTIONS, KERNELS
+from .expression import FUNCTIONS
 
 _MAX_TEXT_LENGTH = 10_000
 _MAX_WORD_LENGTH = 40

@@ -94,7 +94,7 @@ class ProblemTemplate:
             values[copy] = values[first]
         for array in self.arrays:
             value, name = values[array.first], array.short
-            is_known = array.role == "delay" and not isinstance(value, Tracer)
+            is_known = array.role == DELAY and not isinstance(value, Tracer)
             if is_known and value <= 0:
                 raise ValueError(
                     f"`{name}` must be positive, but got {value:g}. An equation "
