@@ -10,9 +10,11 @@ from . import (
     torch as torch,
 )
 from ._adaptive.methods import Radau as Radau, Tsit5 as Tsit5
-from ._data.data import Data as Data, read_csv as read_csv
+from ._data.data import Data as Data, DataStack as DataStack
+from ._data.read_csv import read_csv as read_csv
+from ._data.read_study import read_study as read_study
 from ._data.spline import Spline as Spline, spline as spline
-from ._data.stack import DataStack as DataStack
+from ._data.study_data import Experiment as Experiment
 from ._discovery.discover import discover as discover
 from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
 from ._equation.equation import Equation as Equation, equation as equation
@@ -33,8 +35,6 @@ from ._fitting.optimizers import (
     Cosine as Cosine,
     RMSProp as RMSProp,
 )
-from ._fitting.read_study import read_study as read_study
-from ._fitting.study import Experiment as Experiment
 from ._inference.learned_function import LearnedFunction as LearnedFunction
 from ._loss.adjoint import Adjoint as Adjoint, Published as Published
 from ._loss.check_gradient import (

@@ -22,8 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
-from .._data.data import Data
-from .._data.stack import DataStack
+from .._data.data import Data, DataStack
 from .._loss.losses import AbstractLoss, Target
 from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
