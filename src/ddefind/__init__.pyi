@@ -67,6 +67,7 @@ from ._problem.history import (
     Affine as Affine,
     Constant as Constant,
     Neural as Neural,
+    NeuralHistory as NeuralHistory,
     Periodic as Periodic,
     Smooth as Smooth,
 )
@@ -75,7 +76,9 @@ from ._problem.network import Network as Network
 from ._problem.parameters import (
     Fixed as Fixed,
     Gaussian as Gaussian,
+    GaussianPrior as GaussianPrior,
     LogNormal as LogNormal,
+    LogNormalPrior as LogNormalPrior,
     Parameter as Parameter,
     Tied as Tied,
     parameter_values as parameter_values,
