@@ -449,7 +449,8 @@ def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
         known = " or ".join(kernel.signature() for kernel in KERNELS.values())
         raise translation.error(
             node,
-            f"A distribution of delays is {known}. For a single delay write x(t - tau).",
+            f"A distribution of delays is {known}. For a single delay write "
+            "x(t - tau).",
         )
     assert isinstance(node, ast.Call)
     inside, arguments = translation.at("kernel"), []

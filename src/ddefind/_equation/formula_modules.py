@@ -52,8 +52,8 @@ from .expression import (
 )
 from .model_lines import ModelLines
 
-# The part of a problem that formulas serve as. All but "switches" are modules. A delay is
-# computed from parameters, varies with the time and the state, or is distributed.
+# The part of a problem that formulas serve as. All but "switches" are modules. A delay
+# is computed from parameters, varies with the time and the state, or has a kernel.
 ModuleKind = Literal[
     "rhs", "history", "initial", "observe", "switches", "delay", "varying", "kernel"
 ]

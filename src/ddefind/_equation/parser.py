@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
+from .._problem.kernels import KERNELS
 from .expression import FUNCTIONS
 
 _MAX_TEXT_LENGTH = 10_000

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .._problem.delays import DELAY
 from .._problem.free_parameters import ParameterArray
 from .._problem.parameters import (
     find,

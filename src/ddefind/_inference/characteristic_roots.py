@@ -35,8 +35,9 @@ of the essential rate of each block; it stands for the roots where there are non
 Two kinds of terms have an *essential* rate, up to which no root tells how disturbances
 decay. A distributed delay forgets the past at a certain rate. (A gamma distribution
 whose shape k is an integer is a chain of k linear equations, and is replaced by it.) In
-a neutral equation, roots with ever larger imaginary parts come near the $\sigma$ at which
-$\rho(\sum_q C_q e^{-\sigma\tau_q}) = 1$, where $C_q$ are the matrices of the slopes."""
+a neutral equation, roots with ever larger imaginary parts come near the $\sigma$ at
+which $\rho(\sum_q C_q e^{-\sigma\tau_q}) = 1$, where $C_q$ are the matrices of the
+slopes."""
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
