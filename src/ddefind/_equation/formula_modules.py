@@ -275,9 +275,8 @@ def _described(program: FormulaProgram, delay: Any) -> str:
 
 def _roles(program: FormulaProgram) -> dict[str, DelayRole]:
     """Return the roles of the parameters that stand in a delay by themselves."""
-    roles: Iterable[DelayRole] = (DELAY,)
-    if program.kind == "kernel":
-        roles = KERNELS[program.distribution].numbers.values()
+    is_kernel = program.kind == "kernel"
+    roles = KERNELS[program.distribution].numbers.values() if is_kernel else (DELAY,)
     return {
         output.name: role
         for role, output in reversed([*zip(roles, program.outputs)])

@@ -39,20 +39,16 @@ a neutral equation, roots with ever larger imaginary parts come near the $\sigma
 which $\rho(\sum_q C_q e^{-\sigma\tau_q}) = 1$, where $C_q$ are the matrices of the
 slopes."""
 
-import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from .._problem.kernels import AbstractKernel
+from .._problem.kernels import AbstractTerm
 
-# The number of places at which a distribution is integrated.
-_PLACES = 120
 # The largest number of equations of a chain that replaces a distribution.
 _LONGEST_CHAIN = 10
 # The smallest and the largest number of Chebyshev points.
@@ -68,56 +64,17 @@ _SINGULAR = 1e-9
 _LARGEST_RATIO = 1e13
 
 
-class AbstractTerm(abc.ABC):
-    """Delayed term of a linear equation, without its matrix."""
-
-    @property
-    @abc.abstractmethod
-    def memory(self) -> float:
-        """How far back the term reads: it has (almost) no weight on what is earlier."""
-
-    @property
-    @abc.abstractmethod
-    def rate(self) -> float:
-        """The rate at which the term forgets the past: no disturbance of the past is
-        forgotten faster."""
-
-    @property
-    @abc.abstractmethod
-    def stages(self) -> int:
-        """The number of equations of the chain that the term amounts to, or 0."""
-
-    @abc.abstractmethod
-    def transform(self, root: complex) -> tuple[complex, complex]:
-        """Compute g at a root, and its derivative there."""
-
-    @abc.abstractmethod
-    def bound(self, sigma: float, height: float) -> float:
-        """Bound |g| where the real part is at least `sigma` and the imaginary part at
-        least `height` (for a slope, |g / root|)."""
-
-    @abc.abstractmethod
-    def quadrature(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return delays and weights that approximate the term by a weighted mean."""
-
-
 @dataclass(frozen=True)
 class AbstractPointTerm(AbstractTerm):
     """Term that reads the past at a single delay."""
 
     tau: float
+    rate: ClassVar[float] = np.inf
+    stages: ClassVar[int] = 0
 
     @property
     def memory(self):
         return self.tau
-
-    @property
-    def rate(self):
-        return np.inf
-
-    @property
-    def stages(self):
-        return 0
 
     def bound(self, sigma, height):
         return float(np.exp(-sigma * self.tau))
@@ -144,43 +101,6 @@ class SlopeTerm(AbstractPointTerm):
     def transform(self, root):
         value = np.exp(-root * self.tau)
         return root * value, (1 - root * self.tau) * value
-
-
-@final
-@dataclass(frozen=True)
-class KernelTerm(AbstractTerm):
-    """The mean of the past under a kernel, whose numbers are numbers of Python."""
-
-    kernel: AbstractKernel
-
-    @cached_property
-    def memory(self):
-        return float(self.kernel.delay(self.kernel.span()[1]))
-
-    @property
-    def rate(self):
-        return self.kernel.rate
-
-    @property
-    def stages(self):
-        return self.kernel.stages
-
-    def transform(self, root):
-        return self.kernel.transform(root)
-
-    def bound(self, sigma, height):
-        return self.kernel.bound(sigma, height)
-
-    def quadrature(self):
-        return self._quadrature
-
-    @cached_property
-    def _quadrature(self) -> tuple[np.ndarray, np.ndarray]:
-        low, high = self.kernel.span()
-        places, widths = np.polynomial.legendre.leggauss(_PLACES)
-        w = low + (high - low) * (1 + places) / 2
-        delays, weights = self.kernel.quadrature(w, widths)
-        return np.asarray(delays), np.asarray(weights)
 
 
 class StateBlock(NamedTuple):
@@ -439,7 +359,7 @@ def _approximate_roots(block: StateBlock, points: int, shift: float) -> np.ndarr
     generator[:d] = 0.0
     generator[:d, :d] = A
     for term, coupling in zip(block.terms, block.B):
-        delays, weights = term.quadrature()
+        delays, weights = map(np.asarray, term.quadrature())
         if shift != 0:
             weights = weights * np.exp(-1j * shift * delays)
         row = weights @ _interpolation_rows(points, 1 - 2 * delays / longest)

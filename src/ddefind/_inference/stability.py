@@ -22,13 +22,11 @@ import numpy as np
 
 from .._problem.delays import in_structure, is_delay
 from .._problem.general_delays import delay_at, has_slope
-from .._problem.kernels import AbstractDistributedDelay
+from .._problem.kernels import AbstractDistributedDelay, AbstractTerm
 from .._search.normal_equations import LeastSquaresModel
 from .._util.shown import AbstractShown, Cells, Shown, decimals, format_number
 from .characteristic_roots import (
     AbstractPointTerm,
-    AbstractTerm,
-    KernelTerm,
     SlopeTerm,
     StateTerm,
     essential_rate,
@@ -111,7 +109,7 @@ def linear_equation(
     leaves = _leaves(model, theta)[1]
     delays = np.asarray(linear.delays[0]).tolist()
     terms: list[AbstractTerm] = [
-        KernelTerm(jax.tree.map(float, leaf()))
+        jax.tree.map(float, leaf())
         if isinstance(leaf, AbstractDistributedDelay)
         else StateTerm(delay)
         for leaf, delay in zip(leaves, delays)

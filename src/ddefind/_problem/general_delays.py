@@ -127,26 +127,21 @@ def check_general(tau: Any, t: Any, x: Any) -> None:
 
 def delay_at(leaf: Any, t: Any, x: Any) -> Any:
     """Return the length of a delay at the time `t` in the state `x`: of a distributed
-    one the mean."""
+    one the mean, or NaN if its two numbers are impossible."""
     if isinstance(leaf, AbstractVaryingDelay):
         return jnp.asarray(leaf(t, x))
     if isinstance(leaf, AbstractDistributedDelay):
-        return leaf().mean
+        kernel = leaf()
+        is_wrong = kernel.is_impossible & (kernel.mean > 0)
+        return jnp.where(is_wrong, jnp.nan, kernel.mean)
     return leaf() if is_delay(leaf) else leaf
 
 
 def typical_delays(tau: Any, x: Any) -> jax.Array:
-    """Return the length of each delay at time zero in the state `x`, as one vector. It
-    is NaN for a distributed one whose two numbers are impossible."""
+    """Return the length of each delay at time zero in the state `x`, as one vector."""
     zero = jnp.zeros((), jnp.result_type(float))
-
-    def one(leaf: Any) -> Any:
-        length = delay_at(leaf, zero, x)
-        if not isinstance(leaf, AbstractDistributedDelay):
-            return length
-        return jnp.where(leaf().is_impossible & (length > 0), jnp.nan, length)
-
-    return jnp.stack([one(leaf) for leaf in jax.tree.leaves(tau, is_leaf=is_delay)])
+    leaves = jax.tree.leaves(tau, is_leaf=is_delay)
+    return jnp.stack([delay_at(leaf, zero, x) for leaf in leaves])
 
 
 def is_general(tau: Any) -> bool:

@@ -50,7 +50,40 @@ class AbstractDistributedDelay(AbstractDelay):
             raise ValueError(f"{kernel.rule}, but got {self.describe()}.")
 
 
-class AbstractKernel(AbstractDistributedDelay):
+class AbstractTerm(abc.ABC):
+    """A delayed term of a linear equation, with numbers of Python."""
+
+    @property
+    @abc.abstractmethod
+    def memory(self) -> float:
+        """How far back the term reads: it has (almost) no weight on what is earlier."""
+
+    @property
+    @abc.abstractmethod
+    def rate(self) -> float:
+        """The rate at which the term forgets the past: g(s) falls as e^(-rate s)."""
+
+    @property
+    @abc.abstractmethod
+    def stages(self) -> int:
+        """The number of equations without delay that the term amounts to, or 0."""
+
+    @abc.abstractmethod
+    def transform(self, root: complex) -> tuple[complex, complex]:
+        """Compute what the term makes of e^(root t), and its derivative for the root:
+        the Laplace transform of a density g."""
+
+    @abc.abstractmethod
+    def bound(self, sigma: float, height: float) -> float:
+        """Bound |transform| where the real part is at least `sigma` and the imaginary
+        part at least `height` (for a slope, |transform / root|)."""
+
+    @abc.abstractmethod
+    def quadrature(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return delays and weights that approximate the term by a weighted mean."""
+
+
+class AbstractKernel(AbstractDistributedDelay, AbstractTerm):
     r"""A density of delays with two numbers, its fields.
 
     In texts it is called `word`, and its numbers have the names and parts in `numbers`;
@@ -75,10 +108,6 @@ class AbstractKernel(AbstractDistributedDelay):
     sd: eqx.AbstractVar[Any]
     # Where the numbers are known: whether they are impossible.
     is_impossible: eqx.AbstractVar[Any]
-    # The rate at which the past is forgotten: g(s) falls as e^(-rate s).
-    rate: eqx.AbstractVar[Any]
-    # The number of equations without delay that a kernel amounts to, or 0.
-    stages: eqx.AbstractVar[int]
 
     def __check_init__(self):
         self.check()
@@ -134,20 +163,16 @@ class AbstractKernel(AbstractDistributedDelay):
     def share(self, s: Any) -> Any:
         """Return the share of the delays that are at most s."""
 
-    @abc.abstractmethod
-    def transform(self, root: complex) -> tuple[complex, complex]:
-        """Compute the Laplace transform of g, and its derivative."""
-
-    @abc.abstractmethod
-    def bound(self, sigma: float, height: float) -> float:
-        """Bound the transform where the real part is at least `sigma` and the imaginary
-        part at least `height`."""
-
-    def quadrature(self, w: Any, widths: Any = 1.0) -> tuple[Any, Any]:
-        """Return the delays at the places w of a rule with these widths, and weights of
-        the states there that add up to one."""
+    def quadrature(self, count: int = 120) -> tuple[Any, Any]:
+        u, widths = np.polynomial.legendre.leggauss(count)
+        low, high = self.span()
+        w = low + (high - low) * (1 + u) / 2
         weights = widths * jnp.exp(self.log_density(w))
         return self.delay(w), weights / jnp.sum(weights)
+
+    @property
+    def memory(self):
+        return float(self.delay(self.span()[1]))
 
 
 @final

@@ -203,8 +203,5 @@ def _delayed(leaf: Any, path: DisturbedPath, t, x: jax.Array):
     tau = delay_at(leaf, t, x)
     if not isinstance(leaf, AbstractDistributedDelay):
         return tau, path(t - tau)
-    kernel = leaf()
-    low, high = kernel.span()
-    middles = (jnp.arange(_KERNEL_NODES) + 0.5) / _KERNEL_NODES
-    s, weights = kernel.quadrature(low + (high - low) * middles)
+    s, weights = leaf().quadrature(_KERNEL_NODES)
     return tau, jnp.sum(weights[:, None] * jax.vmap(path)(t - s), axis=0)
