@@ -309,7 +309,7 @@ def refine_promising(
     return fits.replace_rows(rows, longer)
 
 
-def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
+def shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
     """Return the lower bounds of fits from `theta`: a delay that steps are aligned with
     may become shorter by no more than a factor."""
     lower = np.broadcast_to(setup.lower, theta.shape).copy()
@@ -321,7 +321,7 @@ def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
 
 def _has_shrunk(setup: FitSetup, before: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Whether a fit has shortened a delay as far as it could, but not to its bound."""
-    lower = _shortest_delays(setup, before)
+    lower = shortest_delays(setup, before)
     return np.any((lower > setup.lower) & (theta <= lower), axis=1)
 
 
@@ -342,7 +342,7 @@ def _refine_once(
         points = jax.tree.map(
             lambda a: np.broadcast_to(a, (count, *np.shape(a))), points
         )
-    box = setup.box(count, held)._replace(lower=_shortest_delays(setup, theta))
+    box = setup.box(count, held)._replace(lower=shortest_delays(setup, theta))
     starts = StartTask(theta, box, points, n, np.full(count, rate), None)
 
     def fit_rows(rows: np.ndarray) -> MinimiserResult:
