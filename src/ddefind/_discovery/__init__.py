@@ -11,6 +11,6 @@ more or less would help, and goes there.
 
 The public names are `import ddefind as dd`.
 
-May import: `_util`, `_data`, `_figures`, `_equation`, `_loss`, `_search`, `_inference`,
-`_fitting`.
+May import: `_util`, `_data`, `_figures`, `_equation`, `_search`, `_inference`,
+`_fitting`, `_engine`.
 """

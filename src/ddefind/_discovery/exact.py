@@ -25,8 +25,8 @@ import ddefind as dd
 
 from .._data.smoothing import rough_noise, smooth_or_followed, spread
 from .._data.study_data import Records, parts_of
+from .._engine.aligned.path import Points
 from .._equation.expression import Expression
-from .._loss.path_costs import Points
 from .._search.batches import StartTask, capacity_for, fit_one, shortest_delays
 from .._search.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._search.levenberg_marquardt import LIMIT, Convergence, MinimiserResult

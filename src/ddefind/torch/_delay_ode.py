@@ -20,11 +20,10 @@ from jax.tree_util import keystr, tree_leaves_with_path
 
 import ddefind as dd
 
-from .._solve.grid import Grid
-from .._solve.mesh import Mesh, breaking_points
-from .._solve.solution import AlignedDensePath, check_steps, check_time
-from .._solve.solve import solve_grid, solve_mesh
-from .._solve.time_grid import make_grid, mesh_for
+from .._engine.aligned.path import Grid, make_grid
+from .._engine.mesh.mesh import Mesh, breaking_points, mesh_for
+from .._engine.solution import AlignedDensePath, check_steps, check_time
+from .._engine.solve import solve_grid, solve_mesh
 from .._util.errors import check_instance
 from ._check_module import (
     check_not_training,
