@@ -162,7 +162,7 @@ def test_predicted_moves_come_true(exact_fits):
     own, exact = exact_fits
     start = exact.start(np.array([1.4, -0.7]), np.zeros(0), own.delays)
     fit = exact.fit(TRUE, start[None])
-    pairs = [(0, j) for j in range(len(exact.library.terms))]
+    pairs = tuple((0, j) for j in range(len(exact.library.terms)))
     moves = moves_from(exact, fit, pairs, 30.0)
     added = [move for move in moves if set(TRUE) < set(move.structure)]
     assert len(added) == len(pairs) - 2

@@ -13,13 +13,15 @@ then fitted."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from typing import final
 
 import numpy as np
 
-from .exact import SPARE, Exact, Fitted, in_parallel
+from .._util.machine import cores, one_blas_thread
+from .exact import SPARE, Exact, Fitted
 from .library import Library, Structure
 from .proposals import Proposal, coefficients_at
 
@@ -122,7 +124,7 @@ class Move:
 
 
 def moves_from(
-    exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]], worst: float
+    exact: Exact, fitted: Fitted, candidates: Structure, worst: float
 ) -> list[Move]:
     """Return the neighbours of a fit whose terms are `candidates`, best prediction
     first, without those whose score is predicted to be higher by more than `worst`."""
@@ -135,9 +137,7 @@ def moves_from(
     return sorted(found.values(), key=lambda move: move.predicted)
 
 
-def _points(
-    exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
-) -> Iterator[_Spot]:
+def _points(exact: Exact, fitted: Fitted, candidates: Structure) -> Iterator[_Spot]:
     """Yield the fit without and with each further candidate."""
     structure, size = fitted.structure, len(fitted.structure)
     free = np.flatnonzero(~exact.is_held(structure))
@@ -152,7 +152,7 @@ def _points(
         tried += [(theta, some) for some in _together(exact.library, pairs)]
     if not tried:
         return
-    whole = [(*structure, *some) for _, some in tried]
+    whole = [structure + some for _, some in tried]
     linear = exact.fitted(whole, np.array([theta for theta, _ in tried]), limit=1)
     for (theta, some), extended in zip(tried, linear):
         if not np.isfinite(extended.gram).all():
@@ -162,37 +162,30 @@ def _points(
             yield from _spot((*structure, pair), theta, used, extended.gram, both)
 
 
-def _together(
-    library: Library, pairs: Sequence[tuple[int, int]]
-) -> list[list[tuple[int, int]]]:
+def _together(library: Library, pairs: Structure) -> list[Structure]:
     """Return groups of candidates that share a linearisation. A candidate that may have
     no value along the trajectory is alone, since it would spoil the others."""
-    alone = [[pair] for pair in pairs if pair[1] in library.fragile]
-    others = [pair for pair in pairs if pair[1] not in library.fragile]
+    alone = [(pair,) for pair in pairs if pair[1] in library.fragile]
+    others = tuple(pair for pair in pairs if pair[1] not in library.fragile)
     parts = range(0, len(others), SPARE)
     return [others[first : first + SPARE] for first in parts] + alone
 
 
 def _probes(
-    exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
-) -> Iterator[tuple[np.ndarray, list[tuple[int, int]]]]:
+    exact: Exact, fitted: Fitted, candidates: Structure
+) -> Iterator[tuple[np.ndarray, Structure]]:
     """Yield inner parameters with the further candidates that are tried there."""
-    present = set(fitted.structure)
-    others = [pair for pair in candidates if pair not in present]
+    others = [pair for pair in candidates if pair not in fitted.structure]
     current = fitted.theta[exact.inner_places]
-    used = set(exact.library.parameters_in(fitted.structure))
-
-    def is_known(term: int) -> bool:
-        return set(exact.library.terms[term].parameters) <= used
-
-    yield current, [pair for pair in others if is_known(pair[1])]
-    for term in sorted({term for _, term in others if not is_known(term)}):
+    used, library = exact.library.parameters_in(fitted.structure), exact.library
+    unknown = {j for _, j in others if {*library.terms[j].parameters} - {*used}}
+    yield current, tuple(pair for pair in others if pair[1] not in unknown)
+    for term in sorted(unknown):
         rows = exact.inner.rows[exact.inner.term == term]
         chosen = np.unique(np.linspace(0, len(rows) - 1, _MOST_TRIED).astype(int))
         for row in rows[chosen]:
-            fixed = np.array([name in used for name in exact.inner.names], bool)
-            values = np.where(fixed, current, row)
-            yield values, [pair for pair in others if pair[1] == term]
+            values = np.where(np.isin(exact.inner.names, used), current, row)
+            yield values, tuple(pair for pair in others if pair[1] == term)
 
 
 def _spot(
@@ -269,7 +262,7 @@ class Search:
 
     exact: Exact
     scan: Sequence[tuple[float, ...]]
-    candidates: Sequence[tuple[int, int]]
+    candidates: Structure
     phase: str
     report: Callable[["Search"], None]
     visited: dict[Structure, Fitted] = field(default_factory=dict)
@@ -407,7 +400,8 @@ class Search:
             found = moves_from(self.exact, start, self.candidates, np.inf)
             return [m for m in found if number in delays_in(m.structure)][:4]
 
-        found = sum(in_parallel(moves, delays), [])
+        with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
+            found = [move for some in pool.map(moves, delays) for move in some]
         found = sorted(found, key=lambda move: move.predicted)[: 2 * _TRIED]
         if found:
             fits = self._fit_moves(found)

@@ -14,7 +14,7 @@ from .._fitting.request import check_seed
 from .._fitting.study import labels_of, read_experiments
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
-from .._util.progress import Progress, Reporter
+from .._util.progress import Reporter
 from .._util.shown import listed
 from .discovery import Discovery, FoundModel
 from .exact import Question
@@ -54,7 +54,7 @@ def discover(
     parameters: Mapping[str, Any] | None = None,
     intervals: bool = True,
     seed: int = 0,
-    progress: bool | Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[dd.Progress], None] | None = None,
 ) -> Discovery:
     """Find the terms and the delays of an equation from noisy states.
 

@@ -8,15 +8,13 @@ program serves any number of them, and the blocks run on a pool of threads."""
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -27,14 +25,19 @@ from .._data.smoothing import rough_noise, smooth_or_followed, spread
 from .._data.study_data import Records, parts_of
 from .._engine.aligned.path import Points
 from .._equation.expression import Expression
-from .._search.batches import StartTask, capacity_for, fit_one, shortest_delays
+from .._search.batches import (
+    StartTask,
+    capacity_for,
+    fit_one,
+    map_in_blocks,
+    shortest_delays,
+)
 from .._search.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._search.levenberg_marquardt import LIMIT, Convergence, MinimiserResult
 from .._search.make_setup import make_setup, make_study_setup
 from .._search.normal_equations import LeastSquaresModel
 from .._search.setup import FitSetup
 from .._search.symmetries import rate_of
-from .._util.machine import cores, one_blas_thread
 from .inner_parameters import InnerParameters, inner_parameters
 from .library import (
     Candidates,
@@ -138,15 +141,6 @@ def _with_structure(
     if study is not None:
         study = replace(study, fixed=filled(study.fixed, study.count))
     return replace(model, fixed=filled(model.fixed), experiments=study)
-
-
-def in_parallel(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Call a function for many items, on all cores, and return the results."""
-    if len(items) == 1 or cores() == 1:
-        with one_blas_thread():
-            return list(map(function, items))
-    with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
-        return list(pool.map(function, items))
 
 
 class Fitted(NamedTuple):
@@ -393,18 +387,12 @@ class Exact:
         end = float(np.max(np.asarray(points.times)))
         capacity = capacity_for(setup.model, int(n.max()), end)
 
-        def fit_block(numbers: np.ndarray) -> MinimiserResult:
-            # An incomplete block is filled with repetitions, which cost nothing with a
-            # limit of zero evaluations.
-            filled = np.resize(numbers, _BLOCK)
-            limits = np.where(np.arange(_BLOCK) < len(numbers), limit, 0)
-            block = jax.tree.map(lambda array: array[filled], rows)
-            found = _fit_block(setup.model, block, points, limits, capacity)
-            return jax.tree.map(lambda a: np.asarray(a)[: len(numbers)], found)
+        def fit_block(block: Any, is_new: np.ndarray) -> MinimiserResult:
+            # Repetitions cost nothing with a limit of zero evaluations.
+            limits = np.where(is_new, limit, 0)
+            return _fit_block(setup.model, block, points, limits, capacity)
 
-        blocks = np.split(np.arange(count), range(_BLOCK, count, _BLOCK))
-        results = in_parallel(fit_block, blocks)
-        return jax.tree.map(lambda *a: np.concatenate(a), *results)
+        return map_in_blocks(fit_block, rows, setup.workers, _BLOCK)
 
     def _bic(self, parameters: int, squares: np.ndarray, loss: float) -> float:
         """Return the BIC from the sum of squares of each quantity or, for data with
@@ -513,7 +501,7 @@ def make_exact(question: Question, delays: int, history: str) -> Exact:
         low, high = 0.999 * low, 1.001 * high
     delay = dd.Parameter(lower=low, upper=high)
     settings |= dict.fromkeys(library.delay_paths, delay)
-    how = dd.RK4(), 10, 0, 1
+    how = dd.RK4(), 10, 0
     if isinstance(data, dd.Data):
         setup, _ = make_setup(problem, data, settings, *how)
     else:

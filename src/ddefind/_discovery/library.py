@@ -24,7 +24,6 @@ import numpy as np
 import ddefind as dd
 
 from .._equation.expression import (
-    CONSTANTS,
     PRECEDENCE,
     Call,
     Delayed,
@@ -372,8 +371,8 @@ class Library:
     def known_parameters(self) -> tuple[str, ...]:
         """The parameters of the known parts, which every structure has."""
         names = [n for part in self.known.values() for n in names_in(part)]
-        others = (*self.states, *CONSTANTS)
-        return tuple(dict.fromkeys(n for n in names if n not in others))
+        others = [n for n in names if n not in self.states]
+        return tuple(dict.fromkeys(n for n in others if Name(n).value is None))
 
     @cached_property
     def fragile(self) -> tuple[int, ...]:

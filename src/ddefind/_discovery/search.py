@@ -152,7 +152,7 @@ def make_search(
     else:
         scan = list(combinations(question.scan(_MOST_IN_PAIRS).tolist(), delays))
     offered = [j for j, t in enumerate(terms) if phase != ORDINARY or not t.delays]
-    candidates = [(i, j) for i in states for j in offered]
+    candidates = tuple((i, j) for i in states for j in offered)
     return Search(exact, scan, candidates, phase, report)
 
 

@@ -167,7 +167,7 @@ def _solve_fixed(
         grid = Grid(n, problem.has_jump, 0)
         rows = _ROWS_WHEN_TRACED if max_steps is None else grid.rows(max_steps) + 1
         grid = Grid(n, grid.jump, max(rows, grid.delay_rows + 1))
-    path, last = solve_grid(problem, jnp.asarray(T), solver, grid, differentiate)
+    path, last = _compiled_path(problem, jnp.asarray(T), solver, grid, differentiate)
     steps = grid.node(grid.capacity - 1)
     path = _check_room(path, last, grid.capacity, steps)
     dense = AlignedDensePath(problem.tau, last, path, grid)
@@ -244,7 +244,7 @@ class _KnownCotangents(AbstractPathGradient):
 
 
 @eqx.filter_jit
-def solve_grid(
+def _compiled_path(
     problem: Problem,
     T: jax.Array,
     solver: AbstractSolver,

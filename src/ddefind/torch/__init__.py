@@ -11,7 +11,7 @@ the operators in `_operators.py`, and compares values and derivatives with torch
 
 The public names are `import ddefind as dd`.
 
-May import: `_util`, `_problem`, `_engine`.
+May import: `_util`, `_problem`, `_engine`, `_loss`.
 """
 
 import lazy_loader as _lazy_loader

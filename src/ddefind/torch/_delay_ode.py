@@ -15,15 +15,19 @@ from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, tree_leaves_with_path
 
 import ddefind as dd
 
-from .._engine.aligned.path import Grid, make_grid
+from .._engine.aligned.march import System, solve_path
+from .._engine.aligned.path import DenseOutput, Grid, Points, make_grid
+from .._engine.aligned.reverse import reverse_march
 from .._engine.mesh.mesh import Mesh, breaking_points, mesh_for
-from .._engine.solution import AlignedDensePath, check_steps, check_time
-from .._engine.solve import solve_grid, solve_mesh
+from .._engine.solution import check_steps, check_time
+from .._engine.solve import solve_mesh
+from .._loss.path_costs import PointCosts
 from .._util.errors import check_instance
 from ._check_module import (
     check_not_training,
@@ -412,37 +416,40 @@ class _History(eqx.Module):
         return jax.vmap(one, out_axes=-1)(*self.inputs).ravel()
 
 
+def _problem(plan: SolvePlan, tensors: Tensors) -> dd.Problem:
+    """Return the equation to solve."""
+    return dd.Problem(
+        _Rhs(tensors.rhs, plan.rhs, plan.batch),
+        _History(tensors.history, tensors.history_inputs, plan.history),
+        tensors.tau,
+    )
+
+
+def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
+    """Reshape (times, d * B) to (B, times, d); without a batch nothing changes."""
+    return x if batch is None else x.reshape(len(x), -1, batch).transpose(2, 0, 1)
+
+
 def trajectory(
     plan: SolvePlan, grid: Grid | Mesh, times: Any, tensors: Tensors
 ) -> tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]:
     """Return the states at `times`, which must be sorted, and the vector-Jacobian
     product (VJP): from the cotangent of the states to those of times and tensors."""
-    is_mesh = isinstance(grid, Mesh)
-    grids = (None, grid) if is_mesh else (grid, None)
-    x, pull = _solved(plan, *grids, times, tensors)
-    return x, functools.partial(_pull, pull)
+    if isinstance(grid, Mesh):
+        x, pull = _on_mesh(plan, grid, times, tensors)
+        return x, functools.partial(_pull, pull)
+    x, *solved = _on_grid(plan, grid, times, tensors)
+    vjp = functools.partial(_on_grid_vjp, plan, grid, times, tensors, solved)
+    return x, vjp
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _solved(
-    plan: SolvePlan, grid: Grid | None, mesh: Mesh | None, times: Any, tensors: Tensors
-) -> Any:
+@functools.partial(jax.jit, static_argnums=0)
+def _on_mesh(plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors) -> Any:
     """Return the states, and their VJP as JAX gives it, a tree of arrays."""
 
     def states(times: jax.Array, tensors: Tensors) -> jax.Array:
-        rhs = _Rhs(tensors.rhs, plan.rhs, plan.batch)
-        history = _History(tensors.history, tensors.history_inputs, plan.history)
-        problem = dd.Problem(rhs, history, tensors.tau)
-        if mesh is not None:
-            path = solve_mesh(problem, plan.solver, mesh, "reverse")
-        else:
-            T = jax.lax.stop_gradient(times[-1])
-            rows, last = solve_grid(problem, T, plan.solver, grid, "reverse")
-            path = AlignedDensePath(tensors.tau, last, rows, grid)
-        x = jax.vmap(path)(times)
-        if plan.batch is None:
-            return x
-        return x.reshape(len(x), -1, plan.batch).transpose(2, 0, 1)
+        path = solve_mesh(_problem(plan, tensors), plan.solver, mesh, "reverse")
+        return _split_batch(jax.vmap(path)(times), plan.batch)
 
     return jax.vjp(states, times, tensors)
 
@@ -450,3 +457,53 @@ def _solved(
 @jax.jit
 def _pull(pull: Any, cotangent: Any) -> Any:
     return pull(cotangent)
+
+
+def _system(
+    plan: SolvePlan, grid: Grid, tensors: Tensors, T: Any
+) -> tuple[System, dd.Problem]:
+    """Return the equation to solve up to time T, and its parameters."""
+    problem = _problem(plan, tensors)
+    params, fixed = eqx.partition(problem, eqx.is_inexact_array)
+    return System(fixed, plan.solver, grid, T, problem.dimension), params
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _on_grid(
+    plan: SolvePlan, grid: Grid, times: jax.Array, tensors: Tensors
+) -> tuple[jax.Array, Any, Any]:
+    """Return the states, and the path and its last step, for `_on_grid_vjp`: a VJP of
+    JAX would keep much more, which makes the forward pass slower by a third."""
+    system, params = _system(plan, grid, tensors, times[-1])
+    path, last = solve_path(system, params, system.path())
+    x = jax.vmap(DenseOutput(grid, path, grid.step(tensors.tau), last))(times)
+    return _split_batch(x, plan.batch), path, last
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _on_grid_vjp(
+    plan: SolvePlan,
+    grid: Grid,
+    times: jax.Array,
+    tensors: Tensors,
+    solved: tuple[Any, Any],
+    cotangent: jax.Array,
+) -> tuple[jax.Array, Tensors]:
+    """Compute the VJP of `_on_grid`, by the adjoint."""
+    (path, last), (system, params) = solved, _system(plan, grid, tensors, times[-1])
+    if plan.batch is not None:  # the inverse of `_split_batch`
+        cotangent = cotangent.transpose(1, 2, 0).reshape(len(times), -1)
+
+    # The gradient of this cost is the cotangent.
+    def cost(x, value, weight, is_last):
+        return jnp.sum(value * x)
+
+    points = Points(times, cotangent, jnp.ones((len(times), 1)))
+    buffers = system.buffers()._replace(path=path)
+    path_cost = PointCosts(cost, system, points)
+    _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
+    dense_output = DenseOutput(grid, path, grid.step(tensors.tau), last)
+    derivatives = jax.vmap(dense_output.slope)(times)
+    history = gradient.history.tensors, gradient.history.inputs
+    on_tensors = Tensors(gradient.tau, gradient.rhs.tensors, *history)
+    return jnp.sum(cotangent * derivatives, axis=1), on_tensors
