@@ -48,7 +48,7 @@ class Ref:
 class ConstantArray:
     """A constant array, which can be compared and hashed."""
 
-    data: bytes = field(repr=False)
+    data: bytes
     dtype: str
     shape: tuple[int, ...]
 
@@ -125,32 +125,24 @@ class ConvertedProgram:
     shape: tuple[int, ...]
 
     @functools.cached_property
-    def _used(self) -> list:
-        """The arguments of all steps, and the output."""
-        steps = [(step.arguments, step.options) for step in self.steps]
-        return jax.tree.leaves((steps, self.output))
-
-    @functools.cached_property
-    def _key(self) -> tuple[str, tuple[bytes, ...]]:
-        """A key that is the same for equal programs."""
-        # Programs are compared as text, in which 2 differs from 2.0 and a tuple from a
-        # `Ref`. The text of a constant has no elements, so these are compared as bytes.
-        constants = [
-            each.data for each in self._used if isinstance(each, ConstantArray)
-        ]
-        return repr(self), tuple(constants)
+    def _text(self) -> str:
+        """Programs are compared as text, in which 2 differs from 2.0 and a tuple from a
+        `Ref`."""
+        return repr(self)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, ConvertedProgram) and self._key == other._key
+        return isinstance(other, ConvertedProgram) and self._text == other._text
 
     def __hash__(self) -> int:
-        return hash(self._key[0])
+        return hash(self._text)
 
     def uses_input(self, number: int) -> bool:
         """Whether the input of this number (the first is 0) is used by any step."""
-        return Ref(len(self.tensors) + number) in self._used
+        steps = [(step.arguments, step.options) for step in self.steps]
+        used = jax.tree.leaves((steps, self.output))
+        return Ref(len(self.tensors) + number) in used
 
     def __call__(self, tensors: Mapping[str, Any], *inputs: Any) -> jax.Array:
         values = [tensors[name] for name in self.tensors]
