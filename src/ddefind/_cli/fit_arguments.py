@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import ddefind as dd
 
@@ -21,41 +21,26 @@ _BOUNDS = re.compile(
 )
 
 
-class FitData(NamedTuple):
-    """The data of a fit, or a list of experiments; and, for data, the inputs and doses
-    as arguments of `dd.fit`, and known values of parameters."""
-
-    data: "dd.Data | list[dd.Experiment]"
-    options: dict[str, Any]
-    values: dict[str, float]
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self._records))
-
-    @property
-    def _records(self) -> "list[dd.Data]":
-        if isinstance(self.data, list):
-            return [each.data for each in self.data]
-        return [self.data]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The sentences on how the data were read."""
-        return tuple(note for each in self._records for note in each.notes)
-
-
-def read_data(settings: FitSettings, model: "dd.Equation | dd.Problem") -> FitData:
-    """Read the files of measurements, with the inputs and doses beside them."""
-    places: dict[str, Any] = {
+def places(settings: FitSettings) -> dict[str, Any]:
+    """Return the settings that say where in a file the data are, as arguments."""
+    return {
         "time": settings.time,
         "columns": settings.columns,
         "where": settings.where,
         "sheet": settings.sheet,
         "start": settings.time_zero,
     }
+
+
+def read_data(
+    settings: FitSettings, model: "dd.Equation | dd.Problem"
+) -> "tuple[dd.Data | list[dd.Experiment], dict[str, Any]]":
+    """Read the files of measurements: one data set, or the experiments of a study. For
+    one data set, return also the inputs and doses beside it, and the known values of
+    parameters, as arguments of `dd.fit`."""
     further = (settings.values, settings.inputs, settings.doses)
     if not settings.is_study and not any(further):
-        return FitData(dd.read_csv(settings.paths[0], **places), {}, {})
+        return dd.read_csv(settings.paths[0], **places(settings)), {}
     experiments = dd.read_study(
         settings.paths,
         group=settings.group,
@@ -63,14 +48,19 @@ def read_data(settings: FitSettings, model: "dd.Equation | dd.Problem") -> FitDa
         inputs=settings.inputs,
         input_kind=settings.input_kind or "linear",
         doses=doses_of(settings.doses, model),
-        **places,
+        **places(settings),
     )
     if settings.is_study:
-        return FitData(experiments, {}, {})
+        return experiments, {}
     (only,) = experiments
-    given = {"inputs": only.inputs, "doses": only.doses}
-    options = {name: each for name, each in given.items() if each}
-    return FitData(only.data, options, dict(only.values or {}))
+    known = {name: dd.Fixed(value) for name, value in (only.values or {}).items()}
+    given = {"inputs": only.inputs, "doses": only.doses, "parameters": known}
+    return only.data, {name: each for name, each in given.items() if each}
+
+
+def records_of(data: "dd.Data | list[dd.Experiment]") -> "list[dd.Data]":
+    """Return the data set, or those of the experiments."""
+    return [data] if isinstance(data, dd.Data) else [each.data for each in data]
 
 
 def doses_of(

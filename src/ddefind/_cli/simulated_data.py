@@ -26,7 +26,13 @@ from .._util.errors import quoted
 from ..noise._read_noise import read_noise
 from ..plots import observed
 from .fit_arguments import doses_of, noise_models
-from .model_file import check_no_networks, observed_names, problem_at, unknown
+from .model_file import (
+    check_no_networks,
+    observed_names,
+    problem_at,
+    read_model,
+    unknown,
+)
 from .parse_options import OptionError, parse_number
 
 # The label of a single experiment.
@@ -53,7 +59,6 @@ _USUAL, _RANGES = (0.5, 1.5), {"shape": (1.0, 3.0), "low": (0.0, 0.5)}
 
 
 def simulated_experiments(
-    model: "dd.Equation | dd.Problem",
     given: Mapping[str, Any],
     file: str | None,
     T: float,
@@ -64,7 +69,7 @@ def simulated_experiments(
     """Return simulated experiments and, if there are several, the name of the column
     that names them: the first one of the `file`, which has a row for each experiment
     and values of parameters in the other columns. `given` are the settings."""
-    T = check_time(T, "--T")
+    model, T = read_model(given), check_time(T, "--T")
     group, rows = None, {_ONLY: {}}
     if file is not None:
         group, rows = _rows(read_any_table(file, None, None))
@@ -310,17 +315,15 @@ def _listed(problem: "dd.Problem") -> str:
 
 
 def gradients_at(
-    model: "dd.Equation | dd.Problem",
-    file: Path | None,
-    given: Mapping[str, Any],
-    seed: int,
+    settings: Mapping[str, Any], file: Path | None, seed: int
 ) -> "dd.GradientCheck":
     """Compare the gradients of a model with central differences.
 
-    Parameters have the values `given`, and random ones where none is given. The data
-    are those of `file`, or else the model's own solution with 10% of noise. If that
+    Parameters have the values that are set, and random ones where none is. The data are
+    those of `file`, or else the model's own solution with 10% of noise. If that
     solution is not finite, other random values are tried.
     """
+    model, given = read_model(settings), settings["set"]
     check_no_networks(model)
     random = np.random.default_rng(seed)
     data = None

@@ -2,7 +2,6 @@
 
 The fits of a chunk as rows, and rows as the fits that `fit_many` returns."""
 
-import json
 import math
 import os
 import time
@@ -39,7 +38,6 @@ from .optimizers import AbstractOptimizer
 from .request import (
     FitKeywords,
     FitOptions,
-    FitTask,
     FitTasks,
     LeastSquaresKeywords,
     distinct,
@@ -52,8 +50,6 @@ _LONGEST = 2000
 _FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
 # Fewer fits by least squares are cut into this many chunks, for as many workers.
 _CHUNKS = 32
-# If this many fits end, all with an error, the mistake is in the call, not in the data.
-_MOST_ERRORS = 50
 
 
 @final
@@ -93,7 +89,7 @@ class FitChunk:
             return [_row(batch, i, task) for i, task in enumerate(tasks)]
         except Exception as error:
             if len(tasks) == 1:
-                return [failure(tasks[0].number, error, tasks[0].data)]
+                return [_failure(tasks[0].number, error, tasks[0].data)]
         return [row for task in tasks for row in self([task])]
 
 
@@ -124,7 +120,7 @@ def _row(batch: FitBatch[Any], index: int, task: NumberedTask) -> Row:
     return row_of(task.number, label, status, record, fit=details)
 
 
-def failure(number: int, error: Exception | str, data: Data) -> Row:
+def _failure(number: int, error: Exception | str, data: Data) -> Row:
     """Make the row of a fit that could not be made, with a sentence that says why."""
     sentence = (" ".join(str(error).split()) or type(error).__name__)[:_LONGEST]
     record = {"data": data_digest(data)}
@@ -368,15 +364,12 @@ def _run(
                 numbered.append(one)
             return hand_out(numbered, attempt)
 
+        def failed(number: int, why: str) -> Row:
+            return _failure(number, why, tasks[number].data)
+
         reporter = stack.enter_context(Reporter(options.progress, wanted, len(tasks)))
-        keeping = _Keeping(database, tasks, reporter)
-        schedule = Schedule(chunks, submit, keeping.keep, keeping.lose, keeping.tick)
-        try:
-            is_finished = schedule.run(finish=executor is None)
-        finally:
-            keeping.write()  # what came with Ctrl-C, or with an error
-        keeping.check_fits()
-    return is_finished
+        schedule = Schedule(chunks, submit, failed, database, reporter)
+        return schedule.run(finish=executor is None)
 
 
 def _handing_out(
@@ -393,64 +386,3 @@ def _handing_out(
     return lambda tasks, attempt: submitted(
         others, run_packed, shared, packed(tasks), words, attempt
     )
-
-
-@final
-class _Keeping:
-    """Writes rows as they come, and shows how many there are.
-
-    Until a fit has been made, fits that ended with an error are not written: if none is
-    ever made, the call is wrong, and nothing is recorded."""
-
-    def __init__(
-        self, database: Database, tasks: Sequence[FitTask], reporter: Reporter
-    ):
-        self.database, self.tasks, self.reporter = database, tasks, reporter
-        self.has_fits = len(database) > len(database.errors)
-        self.waiting: list[Row] = []
-        self.ended = 0
-        self.lowest, self.tau = np.inf, np.nan
-
-    def keep(self, chunk: Chunk, rows: list[Row]) -> None:
-        """Take the wanted rows of a chunk."""
-        for row in rows:
-            if row.number in chunk.wanted:
-                self._keep(row)
-
-    def lose(self, number: int, why: str) -> None:
-        """Take a fit whose worker ended again and again."""
-        self._keep(failure(number, why, self.tasks[number].data))
-
-    def _keep(self, row: Row) -> None:
-        self.ended += 1
-        self.waiting.append(row)
-        if row.error is None:
-            self.has_fits = True
-            record = json.loads(row.record)
-            if float(record["loss"]) < self.lowest:
-                self.lowest = float(record["loss"])
-                self.tau = float(record["estimates"].get("tau", np.nan))
-
-    def write(self) -> None:
-        """Write the rows that wait. None waits any longer, even if that fails."""
-        if self.has_fits:
-            rows, self.waiting = self.waiting, []
-            self.database.write(rows)
-
-    def check_fits(self) -> None:
-        """Refuse a sweep of which no fit was made."""
-        if self.waiting:
-            row = min(self.waiting)
-            raise ResultError(
-                "No fit could be made, and nothing was recorded. Fit "
-                f"{row.number}: {row.error}"
-            )
-
-    def tick(self) -> None:
-        """Write what was returned, and show how far the sweep is."""
-        self.write()
-        if len(self.waiting) >= _MOST_ERRORS:
-            self.check_fits()
-        if self.ended:
-            done = len(self.database)
-            self.reporter.show("fits", self.ended, done, self.lowest, self.tau)

@@ -1,4 +1,5 @@
-"""`ddefind simulate`: solve an equation and write noisy data."""
+"""Commands that compute with a model: `ddefind simulate` solves it and writes noisy
+data, and `check` compares its gradients with finite differences."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ import typer
 
 from .._util.files import file_name, write_whole
 from . import options as opt
-from .messages import EXIT_CODES, Messages, quick_start
+from .messages import DOUBTFUL, EXIT_CODES, print_json, quick_start, say
 from .parse_options import OptionError, parse_by_name, parse_real, parse_whole
 
 # The first line of a file with simulated data, which alone is replaced.
@@ -58,12 +59,10 @@ def simulate(
     if out is not None:
         _check_replaceable(out)
     with quick_start():
-        from .model_file import read_model
         from .simulated_data import simulated_experiments, study_csv
 
-        model = read_model(given)
         group, made = simulated_experiments(
-            model, given, experiments, last, count, noise_text, whole_seed
+            given, experiments, last, count, noise_text, whole_seed
         )
         text = made[0].data.csv() if group is None else study_csv(group, made, columns)
     if out is None:
@@ -72,7 +71,7 @@ def simulate(
         write_whole(out, f"{_WRITTEN}\n{text}")
     for each in made:
         label = "" if group is None else f", {each.label}"
-        Messages(quiet).say(f"{out or 'Standard output'}{label}: {each.data}")
+        say(f"{out or 'Standard output'}{label}: {each.data}", quiet)
 
 
 def _check_replaceable(file: Path) -> None:
@@ -82,3 +81,63 @@ def _check_replaceable(file: Path) -> None:
             f"`--out`: {file_name(file)} was not written by `ddefind simulate`. Choose "
             "another file."
         )
+
+
+CHECK_EXAMPLES = f"""\
+\b
+Examples:
+  ddefind check -e "x' = r * x * (1 - x(t - tau) / K)"
+  ddefind check data.csv --model model.py:problem --set tau=1.5
+
+\b
+Prints the derivative of the sum of squares with respect to each parameter: by central
+differences, and by each of the library's methods. Where they differ, the derivatives of
+the model are wrong: it has a jump or a kink, or derivative rules that are not true.
+
+{EXIT_CODES}
+"""
+
+
+# The largest relative error of a gradient that counts as right. Finite differences are
+# as inexact as this if the data include a time on a node of the solver.
+_TOLERANCE = 1e-4
+_AGREE = "Discrete and Forward agree with the differences to {:.1e}."
+_ABOUT_ADJOINT = """ (Adjoint solves an equation
+for the gradient, and agrees up to the error of the solver's steps.)"""
+_DIFFER = """\
+Discrete and Forward are {:.1e} off the differences: the model's derivatives are wrong
+here. Look for `stop_gradient`, derivative rules of your own, and jumps or kinks (where,
+min, max, abs), or choose other values with `--set`."""
+
+
+@opt.takes("equation", "model", "history", "observe", "set")
+def check(
+    given: dict[str, Any],
+    data: opt.DataFile = None,
+    seed: opt.Seed = "0",
+    as_json: opt.Json = False,
+) -> int:
+    """Compare the gradients of a model with finite differences."""
+    whole_seed = parse_whole("--seed", seed)
+    with quick_start():
+        from .simulated_data import gradients_at
+
+        compared = gradients_at(given, data, whole_seed)
+    routes = ("Discrete", "Forward")
+    largest_error = max(float(compared.errors(route).max()) for route in routes)
+    is_right = largest_error < _TOLERANCE
+    if as_json:
+        print_json(
+            {
+                "names": list(compared.names),
+                "differences": compared.differences,
+                **compared.routes,
+                "worst": largest_error,
+                "right": is_right,
+            }
+        )
+    else:
+        about = _ABOUT_ADJOINT if "Adjoint" in compared.routes else ""
+        sentence = (_AGREE + about if is_right else _DIFFER).format(largest_error)
+        typer.echo(f"{compared}\n\n{sentence}")
+    return 0 if is_right else DOUBTFUL
