@@ -13,16 +13,8 @@ import ddefind as dd
 
 from .._util.files import nonfinite_as_none, write_whole
 from . import options as opt
-from .fit_arguments import read_data, records_of
-from .fit_settings import FitSettings, combine_settings
-from .messages import (
-    DOUBTFUL,
-    EXIT_CODES,
-    INTERRUPTED,
-    print_json,
-    quick_start,
-    say,
-)
+from .fit_settings import FitSettings, combine_settings, read_data, records_of
+from .messages import DOUBTFUL, EXIT_CODES, INTERRUPTED, print_json, quick_start, say
 from .parse_options import GivenRange, OptionError, number_or_text, parse_formats
 
 DISCOVER_EXAMPLES = f"""\

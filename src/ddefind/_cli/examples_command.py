@@ -6,19 +6,15 @@ import sys
 from contextlib import closing
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import ddefind as dd
 
 from .._util.files import write_whole
-from ..datasets._files import NAMES, path
 from . import options as opt
 from .messages import EXIT_CODES, INTERRUPTED, quick_start, say
-
-if TYPE_CHECKING:
-    from ..paper._run import ResultsFolder
 
 DATASET_EXAMPLES = f"""\
 \b
@@ -35,7 +31,7 @@ _Name = Annotated[
     typer.Argument(
         metavar="[NAME]",
         help="The data set. Without it, all are listed.",
-        autocompletion=opt.offer(NAMES),
+        autocompletion=opt.offer(lambda: dd.datasets.NAMES),
         show_default=False,
     ),
 ]
@@ -43,17 +39,18 @@ _Name = Annotated[
 
 def dataset(name: _Name = None, out: opt.File = None) -> None:
     """List the classic data sets of the package, or write one as a CSV file."""
+    known = dd.datasets.NAMES
     if name is None:
-        width = max(map(len, NAMES))
-        for each, what in NAMES.items():
+        width = max(map(len, known))
+        for each, what in known.items():
             typer.echo(f"{each:<{width}}  {what}")
         return
-    text = path(name).read_text(encoding="utf-8")
+    text = dd.datasets.path(name).read_text(encoding="utf-8")
     if out is None:
         typer.echo(text, nl=False)
     else:
         write_whole(out, text)
-        say(f"{out}: {NAMES[name]}")
+        say(f"{out}: {known[name]}")
 
 
 def logistic_data() -> "dd.Data":
@@ -129,14 +126,14 @@ def paper(
     ] = None,
 ) -> int | None:
     """Reproduce the tables and figures of the DDE-Find paper."""
-    from ..paper._experiments import EXPERIMENTS, NOISE
-    from ..paper._run import Interrupted, Plan, ResultsFolder
+    from ..paper._run import Interrupted
 
     out = out or Path("out") / f"paper-{protocol}"
     try:
-        levels = tuple(noise or NOISE)
-        plan = Plan(tuple(models or EXPERIMENTS), levels, repeats, seed, protocol)
-        _reproduce(ResultsFolder(out, plan))
+        levels = tuple(noise or dd.paper.NOISE)
+        known = tuple(models or dd.paper.EXPERIMENTS)
+        plan = dd.paper.Plan(known, levels, repeats, seed, protocol)
+        _reproduce(dd.paper.ResultsFolder(out, plan))
     except BrokenPipeError:
         raise  # `main` ends the command silently.
     except OSError as error:
@@ -149,14 +146,13 @@ def paper(
         return INTERRUPTED
 
 
-def _reproduce(results: "ResultsFolder") -> None:
+def _reproduce(results: "dd.paper.ResultsFolder") -> None:
     """Run the models that have no results yet, with progress bars on a terminal, then
     write and print all results."""
     from rich.console import Console
     from rich.progress import Progress
 
     from ..paper._output import has_figures, rich_table, write_figures, write_tables
-    from ..paper._run import reproduce
 
     plan, out = results.plan, results.folder
     # A file has no width: use one that the tables fit into.
@@ -174,7 +170,7 @@ def _reproduce(results: "ResultsFolder") -> None:
     def report(model: str, progress: "dd.Progress") -> None:
         bars.update(tasks[model], completed=progress.epoch, total=progress.epochs)
 
-    with bars, closing(reproduce(results, report)) as finished:
+    with bars, closing(dd.paper.reproduce(results, report)) as finished:
         for model, levels in finished:
             write_figures(levels, out)
             console.print(f"{model}: {sum(level.seconds for level in levels):.1f} s")

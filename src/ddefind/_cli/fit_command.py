@@ -11,17 +11,15 @@ import ddefind as dd
 
 from .._fitting.fit_options import SETTINGS
 from . import options as opt
-from .fit_arguments import fit_arguments, read_data, records_of
-from .fit_settings import FitSettings, combine_settings, is_equation_file
-from .messages import (
-    DOUBTFUL,
-    EXIT_CODES,
-    INTERRUPTED,
-    print_json,
-    quick_start,
-    say,
+from .fit_settings import (
+    FitSettings,
+    combine_settings,
+    fit_arguments,
+    read_data,
+    records_of,
 )
-from .parse_options import parse_formats
+from .messages import DOUBTFUL, EXIT_CODES, INTERRUPTED, print_json, quick_start, say
+from .parse_options import is_equation_file, parse_formats
 from .result_commands import printed_as_json
 
 FIT_EXAMPLES = f"""\

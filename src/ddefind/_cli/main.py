@@ -1,8 +1,7 @@
 """The program `ddefind COMMAND`, or `python -m ddefind COMMAND`, with all its commands.
 
 JAX takes a second to load. It is loaded only when a command begins to compute, so that
-help and messages about wrong options appear at once.
-"""
+help and messages about wrong options appear at once."""
 
 import gc
 import io

@@ -1,7 +1,6 @@
 """Commands that compute with a model: `ddefind simulate` solves it and writes noisy
 data, and `check` compares its gradients with finite differences."""
 
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -56,8 +55,12 @@ def simulate(
     noise_text = parse_by_name("--noise", noise or ())
     if experiments is None and columns:
         raise OptionError("`--values` goes with `--experiments FILE.csv`.")
-    if out is not None:
-        _check_replaceable(out)
+    if out is not None and out.is_file():
+        if not out.read_bytes().startswith(_WRITTEN.encode()):
+            raise OptionError(
+                f"`--out`: {file_name(out)} was not written by `ddefind simulate`. "
+                "Choose another file."
+            )
     with quick_start():
         from .simulated_data import simulated_experiments, study_csv
 
@@ -72,15 +75,6 @@ def simulate(
     for each in made:
         label = "" if group is None else f", {each.label}"
         say(f"{out or 'Standard output'}{label}: {each.data}", quiet)
-
-
-def _check_replaceable(file: Path) -> None:
-    """Refuse to replace a file that holds anything else than simulated data."""
-    if file.is_file() and not file.read_bytes().startswith(_WRITTEN.encode()):
-        raise OptionError(
-            f"`--out`: {file_name(file)} was not written by `ddefind simulate`. Choose "
-            "another file."
-        )
 
 
 CHECK_EXAMPLES = f"""\

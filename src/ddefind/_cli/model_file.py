@@ -14,7 +14,7 @@ from .._equation.history_kinds import CHOSEN_BY_FIT
 from .._problem.parameters import free_parameters, parameter_arrays
 from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
-from .fit_settings import is_equation_file
+from .parse_options import is_equation_file
 
 
 def read_model(settings: Mapping[str, Any]) -> "dd.Equation | dd.Problem":
@@ -167,8 +167,7 @@ def names_of_parameters(model: "dd.Equation | dd.Problem") -> set[str]:
 
 
 def _arrays(model: "dd.Equation | dd.Problem") -> list[Any]:
-    """Return the arrays of parameters, with a constant history where a fit would choose
-    its kind."""
+    """Return the arrays of parameters, with a constant history if a fit chooses it."""
     if isinstance(model, dd.Problem):
         return parameter_arrays(model)
     if model.history in CHOSEN_BY_FIT:

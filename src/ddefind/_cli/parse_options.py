@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, final
 
-from .._util.errors import quoted
+from .._util.errors import DataError, quoted
+from .._util.files import read_text
 
 _Value = TypeVar("_Value")
 
@@ -22,8 +23,7 @@ _INTERVAL = re.compile(  # K in [0, 10]
     rf"({_NAME})\s+in\s*[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]", re.ASCII
 )
 _CHAIN = re.compile(  # K < 10, 0 < K, or 0 < K < 10
-    rf"(?:({_NUMBER})\s*([<>])=?\s*)?({_NAME})(?:\s*([<>])=?\s*({_NUMBER}))?",
-    re.ASCII,
+    rf"(?:({_NUMBER})\s*([<>])=?\s*)?({_NAME})(?:\s*([<>])=?\s*({_NUMBER}))?", re.ASCII
 )
 _PRIOR = re.compile(
     rf"(normal|lognormal)\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)", re.ASCII
@@ -32,14 +32,15 @@ _PRIOR_NEEDED = (
     'a distribution, as "K ~ normal(2, 0.5)" with mean and standard deviation, or '
     '"K ~ lognormal(2, 1.5)" with median and factor'
 )
+# A line such as x' = ..., with any kind of prime.
+_EQUATION = re.compile(r"^\s*\w+\s*['\u2019\u2032]\s*=", re.MULTILINE)
 # A comma between columns, whose names may contain commas.
 _NEXT_COLUMN = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)", re.ASCII)
 
 
 @final
 class OptionError(ValueError):
-    """An option that cannot be understood. The message says which one it is, and how to
-    write it."""
+    """An option that cannot be understood. The message says how to write it."""
 
 
 class GivenRange(NamedTuple):
@@ -342,6 +343,20 @@ def parse_history(flag: str, texts: Iterable[str]) -> str | list[float] | None:
     return parts[0]
 
 
+# Files
+
+
+def is_equation_file(path: str) -> bool:
+    """Whether a file is a text with an equation in it."""
+    if not Path(path).is_file():
+        return False
+    try:
+        text, _ = read_text(path)
+    except DataError:
+        return False
+    return _EQUATION.search(text) is not None
+
+
 # Figures. Each format has its settings of matplotlib's `savefig`.
 
 FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "pdf": {}, "svg": {}}
@@ -480,10 +495,7 @@ KINDS = {
         "list",
     ),
     "texts": Kind(
-        parse_by_name,
-        _if_a(dict, _texts, _text),
-        "a text, or a table of them",
-        "list",
+        parse_by_name, _if_a(dict, _texts, _text), "a text, or a table of them", "list"
     ),
     "inputs": Kind(
         parse_inputs,

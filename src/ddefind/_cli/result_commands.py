@@ -148,9 +148,9 @@ def predict(
         for label, fit in _chosen(load_fit(result), experiment).items():
             prediction = fit.predict(_last_time(fit, until), level=share)
             name = {} if label is None else {opt.EXPERIMENT: label}
-            rows += [{**name, **row} for row in _rows(fit.data, prediction)]
+            rows += [{**name, **row} for row in _rows(prediction)]
             title = "" if label is None else f"{label}\n"
-            tables.append(title + _table(fit.data, prediction))
+            tables.append(title + _table(prediction))
             notes |= dict.fromkeys(prediction.notes)
         if as_json:
             print_json({"level": share, "rows": rows, "notes": list(notes)})
@@ -164,8 +164,7 @@ def predict(
 def _chosen(
     fit: "dd.Estimate", experiment: str | None
 ) -> "dict[str | None, dd.Estimate]":
-    """Return the experiments to be predicted by their labels, or the only fit, without
-    a label."""
+    """Return what to predict: experiments by label, or the only fit without one."""
     views = fit.experiments
     if experiment is None:
         return {**views} if views else {None: fit}
@@ -191,11 +190,11 @@ def _last_time(fit: "AbstractFit", text: str | None) -> float:
     return last
 
 
-def _rows(data: "dd.Data", prediction: "Prediction") -> list[dict[str, Any]]:
+def _rows(prediction: "Prediction") -> list[dict[str, Any]]:
     """Return a row for each time, with the times of the source of the data."""
     from .._data.times import source_times
 
-    name, times = source_times(data, prediction.t)
+    name, times = source_times(prediction.data, prediction.t)
     columns: dict[str, Any] = {name: times}
     bands = prediction.known_bands()
     for c, quantity in enumerate(prediction.names):
@@ -205,7 +204,7 @@ def _rows(data: "dd.Data", prediction: "Prediction") -> list[dict[str, Any]]:
     return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
-def _table(data: "dd.Data", prediction: "Prediction") -> str:
+def _table(prediction: "Prediction") -> str:
     """Return the printed table and the notes on its bands. It shows times after the
     data or, if there are none, all times."""
     import numpy as np
@@ -213,12 +212,12 @@ def _table(data: "dd.Data", prediction: "Prediction") -> str:
     from .._data.times import source_times
     from .._util.shown import Shown
 
-    later = np.flatnonzero(prediction.t >= data.T)
-    shown = later if len(later) > 1 else np.arange(len(prediction.t))
-    shown = shown[
-        np.unique(np.linspace(0, len(shown) - 1, _PRINTED_ROWS).round().astype(int))
-    ]
-    name, times = source_times(data, prediction.t[shown])
+    data, t = prediction.data, prediction.t
+    later = np.flatnonzero(t >= data.T)
+    all_shown = later if len(later) > 1 else np.arange(len(t))
+    some = np.linspace(0, len(all_shown) - 1, _PRINTED_ROWS).round().astype(int)
+    shown = all_shown[np.unique(some)]
+    name, times = source_times(data, t[shown])
     texts = [each if isinstance(each, str) else f"{each:.6g}" for each in times]
     return Shown([prediction.cells(shown, name, texts), *prediction.notes]).text()
 

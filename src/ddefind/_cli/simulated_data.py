@@ -15,8 +15,7 @@ import ddefind as dd
 from .._data.read_csv import read_any_table
 from .._data.read_study import FurtherFiles, dose_places, input_places
 from .._data.table import Table
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.engine import AUTO, needs_mesh
+from .._engine.engine import needs_mesh
 from .._engine.solution import check_time
 from .._loss.check_gradient import compare_gradients
 from .._problem.delays import longest_delay
@@ -24,8 +23,7 @@ from .._problem.general_delays import is_general, typical_delays
 from .._problem.parameters import element_names, find, parameter_arrays
 from .._util.errors import quoted
 from ..noise._read_noise import read_noise
-from ..plots import observed
-from .fit_arguments import doses_of, noise_models
+from .fit_settings import doses_of, noise_models
 from .model_file import (
     check_no_networks,
     observed_names,
@@ -230,7 +228,7 @@ def _exact(problem: "dd.Problem", t: np.ndarray) -> tuple[np.ndarray, float]:
     fraction of their spread, when the steps were shortened."""
     T, x, change = float(t[-1]), None, np.inf
     for solution in _solutions(problem, T):
-        finer = observed(problem, solution, t)
+        finer = dd.plots.observed(problem, solution, t)
         if x is not None and np.all(np.isfinite(x + finer)):
             change = float(np.max(np.abs(finer - x) / _scale(finer)))
         x = finer
@@ -253,11 +251,11 @@ def _exact(problem: "dd.Problem", t: np.ndarray) -> tuple[np.ndarray, float]:
 def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
     """Yield solutions of increasing precision: with shorter and shorter steps or, if
     the equation needs adaptive ones, with two tolerances."""
-    solution, solver = None, AUTO
+    solution, solver = None, "auto"
     if not is_general(problem.tau):
         for steps in _step_sizes(problem, T):
             solution = _solve(problem, T, solver, **steps)
-            if isinstance(solution.solver, AbstractAdaptive):
+            if not isinstance(solution.solver, dd.AbstractSolver):
                 break
             solver = solution.solver
             yield solution
@@ -270,7 +268,7 @@ def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
 
 
 def _solve(
-    problem: "dd.Problem", T: float, solver: Any = AUTO, **steps: Any
+    problem: "dd.Problem", T: float, solver: Any = "auto", **steps: Any
 ) -> "dd.Solution":
     """Solve, with fixed steps where adaptive ones fail: that solution is not exact, or
     not finite from some time on."""
@@ -300,8 +298,7 @@ def _step_sizes(problem: "dd.Problem", T: float) -> Iterator[dict[str, Any]]:
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
-    """Return the range of each quantity, or its largest absolute value if it does not
-    vary, or 1 if that is 0."""
+    """Return the range of each quantity; of a constant one its size, or else 1."""
     spread = np.ptp(x, axis=0)
     size = np.max(np.abs(x), axis=0)
     return np.where(spread > 1e-9 * size, spread, np.where(size > 0, size, 1.0))
@@ -321,8 +318,7 @@ def gradients_at(
 
     Parameters have the values that are set, and random ones where none is. The data are
     those of `file`, or else the model's own solution with 10% of noise. If that
-    solution is not finite, other random values are tried.
-    """
+    solution is not finite, other random values are tried."""
     model, given = read_model(settings), settings["set"]
     check_no_networks(model)
     random = np.random.default_rng(seed)
@@ -335,17 +331,19 @@ def gradients_at(
     # last, for stiff equations, which need them.
     trials = [(share, dd.RK4()) for share in _SHARES] if has_random_values else []
     message = ""
-    for share, first_solver in [*trials, (1.0, AUTO)]:
+    for share, first_solver in [*trials, (1.0, "auto")]:
         others = _random_values(model, given, random)
         try:
             problem = problem_at(model, given, others)
-            solver = AUTO if is_general(problem.tau) else first_solver
+            solver = "auto" if is_general(problem.tau) else first_solver
             if data is None:
                 measured = _noisy_solution(problem, random, share, solver)
             else:
                 _finite_solution(problem, data.t, solver)
                 measured = data
-            solver = dd.Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else AUTO
+            solver = (
+                dd.Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else "auto"
+            )
             delays = np.asarray(typical_delays(problem.tau, problem.start))
             n = int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays)))
             check = compare_gradients(
@@ -402,7 +400,7 @@ def _noisy_solution(
 
 def _finite_solution(problem: "dd.Problem", t: np.ndarray, solver: Any) -> np.ndarray:
     """Return the observed quantities at the times `t`, which must be finite."""
-    x = observed(problem, _solve(problem, float(t[-1]), solver), t)
+    x = dd.plots.observed(problem, _solve(problem, float(t[-1]), solver), t)
     if not np.all(np.isfinite(x)):
         raise ValueError(f"The solution is not finite, with {_listed(problem)}.")
     return x

@@ -16,15 +16,8 @@ import ddefind as dd
 
 from .._util.files import write_whole
 from . import options as opt
-from .fit_arguments import fit_arguments
-from .messages import (
-    DOUBTFUL,
-    EXIT_CODES,
-    INTERRUPTED,
-    print_json,
-    quick_start,
-    say,
-)
+from .fit_settings import fit_arguments
+from .messages import DOUBTFUL, EXIT_CODES, INTERRUPTED, print_json, quick_start, say
 from .parse_options import OptionError, parse_whole
 from .sweep_table import PLAN, TABLE, Group, SweepTable, read_groups, read_sweep_table
 
@@ -69,9 +62,6 @@ Example:
 It only reads, and can be called while the sweep is at work. DIR is the folder given to
 `ddefind sweep --out`, or to `dd.fit_many(..., folder=...)`.
 """
-
-# The share of the fits of a right model that the tests of the residuals reject.
-_REJECTED_BY_CHANCE = 0.05
 
 Table = Annotated[
     Path,
@@ -177,10 +167,8 @@ def _sweep(
             rejected = sum(row.get("rejected") == "yes" for row in of_group)
             _print(group, batch, rejected)
             rows += of_group
-            chance = len(batch) * _REJECTED_BY_CHANCE
-            is_doubtful |= rejected > chance + 3 * math.sqrt(
-                chance * (1 - _REJECTED_BY_CHANCE)
-            )
+            chance = 0.05 * len(batch)  # as many fits of a right model are rejected
+            is_doubtful |= rejected > chance + 3 * math.sqrt(chance * 0.95)
             is_doubtful |= not all(status.ok for status in batch.statuses)
             if any(status.name == "pending" for status in batch.statuses):
                 say("Interrupted. The same command goes on from here.", quiet)

@@ -15,9 +15,8 @@ import ddefind as dd
 from .._fitting.fit_options import SETTINGS
 from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
-from .fit_arguments import places
-from .fit_settings import ALL, FitSettings, checked_settings, is_equation_file
-from .parse_options import OptionError
+from .fit_settings import ALL, FitSettings, checked_settings, places
+from .parse_options import OptionError, is_equation_file
 
 _TABLES = ("files", "equations", "settings")
 # Settings that a sweep cannot have, since each file is a data set of its own.
@@ -201,9 +200,14 @@ def read_groups(
 ) -> "list[tuple[Group, dd.Equation | dd.Problem, list[dd.Data]]]":
     """Read all equations and files. Return each group, with the settings that apply to
     its equation, beside its model and data."""
-    from .model_file import names_of_parameters
+    from .model_file import names_of_parameters, read_model
 
-    models = [_model_of(group) for group in table.groups]
+    models = []
+    for group in table.groups:
+        try:
+            models.append(read_model(vars(group.settings)))
+        except ValueError as error:
+            raise OptionError(f"The equation {group.equation!r}: {error}") from None
     parameters = [names_of_parameters(model) for model in models]
     known = set[str]().union(*parameters)
     data: dict[str, list[dd.Data]] = {}
@@ -215,15 +219,6 @@ def read_groups(
         settings = _settings_for(group, names, known)
         found.append((replace(group, settings=settings), model, data[kind]))
     return found
-
-
-def _model_of(group: Group) -> "dd.Equation | dd.Problem":
-    from .model_file import read_model
-
-    try:
-        return read_model(vars(group.settings))
-    except ValueError as error:
-        raise OptionError(f"The equation {group.equation!r}: {error}") from None
 
 
 def _settings_for(group: Group, names: set[str], known: set[str]) -> FitSettings:

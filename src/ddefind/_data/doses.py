@@ -15,8 +15,7 @@ The names of the columns may be those of NONMEM, in capitals or not:
 | `EVID` | 0 is a measurement, 1 a dose; others are refused |
 | `MDV` | 1: the row holds no measurement |
 
-An amount or a duration may also be the name of a parameter.
-"""
+An amount or a duration may also be the name of a parameter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,8 +49,7 @@ _MEANINGS = {
 @final
 @dataclass(frozen=True)
 class DoseTable:
-    """A table with doses in some of its rows. `columns` are the columns about doses, by
-    their meanings."""
+    """A table with doses in some rows. `columns` are those about doses, by meaning."""
 
     table: Table
     columns: dict[str, str]
@@ -157,8 +155,7 @@ class DoseTable:
                 )
 
     def _duration(self, row: int, amount: float | str) -> float | str | None:
-        """Return how long a dose lasts, from its duration or its rate. None: at
-        once."""
+        """Return how long a dose lasts, from its duration or rate; None: at once."""
         duration = self._number_or_name("duration", row) or None
         rate = self._positive("rate", row)
         if rate is None:
@@ -224,8 +221,7 @@ class DoseTable:
         return self.table.number(row, self.columns[meaning], hint)
 
     def _cell(self, meaning: str, row: int) -> str:
-        """Return a cell, or an empty text if there is no such column or nothing in
-        it."""
+        """Return a cell, or an empty text if there is no such column or value."""
         if meaning not in self.columns:
             return ""
         cell = self.table.columns[self.columns[meaning]][row]
@@ -236,8 +232,7 @@ class DoseTable:
 
 
 def dose_table(table: Table, amount: str) -> DoseTable:
-    """Return a table with its columns about doses. `amount` is the column of
-    amounts."""
+    """Return a table with its columns about doses, of which one is the `amount`."""
     lower = {name.lower(): name for name in table.columns}
     found = {"amount": amount}
     for meaning, names in _MEANINGS.items():

@@ -140,8 +140,7 @@ def read_study(
 
 
 def _by_label(table: Table, group: str) -> dict[str, Table]:
-    """Return the rows of each experiment, in the order in which the column `group`
-    names them first."""
+    """Return the rows of each experiment, as the column `group` names them."""
     table.check_name(wording.GROUP, group)
     if group == table.time:
         raise table.error(
@@ -308,8 +307,7 @@ def _known_value(label: str, table: Table, name: str) -> float:
 
 
 def _check_spelling(experiments: Sequence[Data]) -> None:
-    """Check that no quantity has two spellings, as `prey` in one experiment and `Prey`
-    in another."""
+    """Check that no quantity has two spellings, as `prey` and `Prey`."""
 
     def plain(name: str) -> str:
         """Return a name without capitals, units in brackets, blanks and marks."""
@@ -423,8 +421,7 @@ class FurtherFiles:
         return self.tables[path]
 
     def _only_column(self, table: Table, name: str) -> str:
-        """Return the column called `name` or, if there is none, the only one beside the
-        time."""
+        """Return the column called `name`, or else the only one beside the time."""
         known = (table.time, self.group, _EXPERIMENT)
         others = [each for each in table.columns if each not in known]
         if name in others:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,7 @@ from .optimizers import AbstractOptimizer
 from .request import (
     FitKeywords,
     FitOptions,
+    FitTask,
     FitTasks,
     LeastSquaresKeywords,
     distinct,
@@ -53,48 +54,39 @@ _CHUNKS = 32
 
 
 @final
-class NumberedTask(NamedTuple):
-    """One fit of a sweep. `problem` is None where all fits have the same."""
-
-    number: int
-    problem: Problem | None
-    data: Data
-    starts: Mapping[str, float]
-    seed: int
-
-
-@final
 @dataclass(frozen=True)
 class FitChunk:
-    """Fits by one method, which a worker returns as rows."""
+    """Makes fits by one method, as rows. The tasks that it gets have no equation, and
+    no problems where all fits have the same: these are sent once."""
 
     method: AbstractMethod
     options: FitOptions
     problem: Problem
     equation: Equation | None
 
-    def __call__(self, tasks: Sequence[NumberedTask]) -> list[Row]:
-        """Make the fits, whose seeds follow one another. If one of them cannot be made,
-        each is made alone."""
-        problems = [self.problem if t.problem is None else t.problem for t in tasks]
-        given = FitTasks(
-            problems[:1] if len(distinct(problems)) == 1 else problems,
-            [task.data for task in tasks],
-            [task.starts for task in tasks],
-            tasks[0].seed,
-            self.equation,
-        )
+    def __call__(self, given: tuple[Sequence[int], FitTasks]) -> list[Row]:
+        """Make the fits with these numbers, whose seeds follow one another. If one of
+        them cannot be made, each is made alone."""
+        numbers, tasks = given
+        problems = tasks.problems or [self.problem]
+        problems = problems[:1] if len(distinct(problems)) == 1 else problems
+        whole = replace(tasks, problems=problems, equation=self.equation)
         try:
-            batch = self.method.fit_many(given, self.options)
-            return [_row(batch, i, task) for i, task in enumerate(tasks)]
+            batch = self.method.fit_many(whole, self.options)
+            return [_row(batch, i, n, whole[i]) for i, n in enumerate(numbers)]
         except Exception as error:
-            if len(tasks) == 1:
-                return [_failure(tasks[0].number, error, tasks[0].data)]
-        return [row for task in tasks for row in self([task])]
+            if len(numbers) == 1:
+                return [_failure(numbers[0], error, tasks.sets[0])]
+        rows = []
+        for i, number in enumerate(numbers):
+            parts = (tasks.problems, tasks.sets, tasks.starts)
+            alone = FitTasks(*(part[i : i + 1] for part in parts), tasks.seed + i, None)
+            rows += self(((number,), alone))
+        return rows
 
 
-def _row(batch: FitBatch[Any], index: int, task: NumberedTask) -> Row:
-    """Make the row of a fit."""
+def _row(batch: FitBatch[Any], index: int, number: int, task: FitTask) -> Row:
+    """Make the row of the fit with this number."""
     fit = batch[index]
     if fit.status is Status.interrupted:
         raise KeyboardInterrupt
@@ -116,8 +108,7 @@ def _row(batch: FitBatch[Any], index: int, task: NumberedTask) -> Row:
         "data": data_digest(task.data),
     }
     details = {"content": kept, "names": batch.names, "notes": batch.notes}
-    label, status = task.data.label, fit.status.name
-    return row_of(task.number, label, status, record, fit=details)
+    return row_of(number, task.data.label, fit.status.name, record, fit=details)
 
 
 def _failure(number: int, error: Exception | str, data: Data) -> Row:
@@ -133,10 +124,7 @@ def data_digest(data: Data) -> str:
 
 
 def batch_of_rows(
-    database: Database,
-    tasks: FitTasks,
-    seconds: float,
-    is_interrupted: bool,
+    database: Database, tasks: FitTasks, seconds: float, is_interrupted: bool
 ) -> FitBatch[Any]:
     """Read the recorded fits as `fit_many` returns them."""
     count, errors = len(tasks), database.errors
@@ -235,10 +223,7 @@ class SweepOptions:
 
 
 def fit_sweep(
-    method: AbstractMethod,
-    tasks: FitTasks,
-    options: FitOptions,
-    sweep: SweepOptions,
+    method: AbstractMethod, tasks: FitTasks, options: FitOptions, sweep: SweepOptions
 ) -> FitBatch[Any]:
     """Fit the tasks on the executor, and keep them in the folder.
 
@@ -356,13 +341,15 @@ def _run(
         hand_out = _handing_out(run, executor, stack)
 
         def submit(chunk: Chunk, attempt: int) -> Future:
-            numbered = []
-            for number in chunk.numbers:
-                task = tasks[number]
-                problem = None if is_shared else task.problem
-                one = NumberedTask(number, problem, task.data, task.starts, task.seed)
-                numbered.append(one)
-            return hand_out(numbered, attempt)
+            some = [tasks[number] for number in chunk.numbers]
+            part = FitTasks(
+                [] if is_shared else [task.problem for task in some],
+                [task.data for task in some],
+                [task.starts for task in some],
+                some[0].seed,
+                None,
+            )
+            return hand_out((chunk.numbers, part), attempt)
 
         def failed(number: int, why: str) -> Row:
             return _failure(number, why, tasks[number].data)
@@ -374,8 +361,8 @@ def _run(
 
 def _handing_out(
     run: FitChunk, executor: Any, stack: ExitStack
-) -> Callable[[list[NumberedTask], int], Future]:
-    """Return what hands tasks to threads of this process or to an executor."""
+) -> Callable[[Any, int], Future]:
+    """Return what hands numbered tasks to threads of this process or to an executor."""
     if executor is None:
         workers = 1 if _is_on_accelerator(run.method) else cores()
         pool = ThreadPoolExecutor(workers, thread_name_prefix="sweep")
