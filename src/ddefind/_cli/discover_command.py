@@ -153,7 +153,7 @@ def _inputs_of_fit(
     """Return the settings of the last fit with paths within the folder, and the files
     at these paths. A search moves each experiment to begin at 0, which a fit cannot:
     experiments that begin later are written anew, to one file."""
-    from .output_folder import INPUT, csv_text, read_inputs
+    from .output_folder import INPUT, read_inputs, study_csv
 
     if not isinstance(found.data, tuple) or all(data.t[0] == 0 for data in given):
         return read_inputs(settings)
@@ -168,14 +168,7 @@ def _inputs_of_fit(
         sheet=None,
         time_zero=0.0,
     )
-    rows = []
-    for data, label in ((each.data, each.label) for each in found.data):
-        for j, t in enumerate(data.t.tolist()):
-            row = {group: label, "t": t, **dict(zip(data.names, data.x[j]))}
-            if data.sd is not None:
-                row |= {f"{name}_sd": sd for name, sd in zip(data.names, data.sd[j])}
-            rows.append(row)
-    return settings, {place: csv_text(rows).encode()}
+    return settings, {place: study_csv(group, found.data).encode()}
 
 
 def _settings_of_fit(found: "dd.Discovery", settings: FitSettings) -> FitSettings:

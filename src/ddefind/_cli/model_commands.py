@@ -62,7 +62,8 @@ def simulate(
                 "Choose another file."
             )
     with quick_start():
-        from .simulated_data import simulated_experiments, study_csv
+        from .output_folder import study_csv
+        from .simulated_data import simulated_experiments
 
         group, made = simulated_experiments(
             given, experiments, last, count, noise_text, whole_seed

@@ -154,6 +154,22 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
+def study_csv(
+    group: str, experiments: "Sequence[dd.Experiment]", values: Sequence[str] = ()
+) -> str:
+    """Return the text of a file with the data of all experiments. Its first column,
+    `group`, names the experiment, and the last ones hold known `values`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, each in enumerate(experiments):
+        header, *rows = csv.reader(io.StringIO(each.data.csv()))
+        if not number:
+            writer.writerow([group, *header, *values])
+        known = [repr((each.values or {})[name]) for name in values]
+        writer.writerows([each.label, *row, *known] for row in rows)
+    return text.getvalue()
+
+
 def _curve(fit: "dd.Estimate | dd.FitResult", group: str) -> str:
     """Return the fitted curves and their bands as the text of a CSV file, with times as
     in the source of the data. In a study the column `group` names the experiment."""

@@ -1,7 +1,5 @@
 """Data made from the solution of a model: to test fits, and to check gradients."""
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -135,22 +133,6 @@ def _rows(table: Table) -> tuple[str, dict[str, dict[str, float]]]:
     return group, rows
 
 
-def study_csv(
-    group: str, experiments: "Sequence[dd.Experiment]", values: Sequence[str]
-) -> str:
-    """Return the text of a file with the data of all experiments. Its first column,
-    `group`, names the experiment, and the last ones hold known `values`."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for number, each in enumerate(experiments):
-        header, *rows = csv.reader(io.StringIO(each.data.csv()))
-        if not number:
-            writer.writerow([group, *header, *values])
-        known = [repr((each.values or {})[name]) for name in values]
-        writer.writerows([each.label, *row, *known] for row in rows)
-    return text.getvalue()
-
-
 def _noise(option: str | Mapping[str, str] | None, names: Sequence[str] | None) -> Any:
     """Return the noise of simulated data: a share of the standard deviation of each
     quantity, or the noise model of each quantity, whose numbers must be known."""
@@ -160,13 +142,12 @@ def _noise(option: str | Mapping[str, str] | None, names: Sequence[str] | None) 
         return share
     names = names or ("x",)
     given = noise_models(option)
-    if isinstance(given, dict) and set(given) != set(names):
-        lacking = [name for name in names if name not in given]
-        if lacking:
-            raise OptionError(
-                f"`--noise` gives none for {', '.join(lacking)}. Give one for each "
-                "quantity, or one for all."
-            )
+    lacking = [n for n in names if isinstance(given, dict) and n not in given]
+    if lacking:
+        raise OptionError(
+            f"`--noise` gives none for {', '.join(lacking)}. Give one for each "
+            "quantity, or one for all."
+        )
     models = read_noise(given, names)
     for model in models.values():
         lacking = [n for n in model.names if math.isnan(float(getattr(model, n)))]

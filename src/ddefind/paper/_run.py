@@ -315,26 +315,23 @@ class ResultsFolder:
     def __init__(self, folder: Path, plan: Plan):
         self.folder, self.plan = folder, plan
         self.levels = _load(folder)
-        self._check()
+        for results in self.levels:
+            # Results that were made with other settings are not mixed with these.
+            for name in ("protocol", "repeats", "seed"):
+                there, wanted = getattr(results, name), getattr(plan, name)
+                if there != wanted:
+                    raise PaperError(
+                        f"{folder} holds results with {name} {there}, but this run has "
+                        f"{name} {wanted}. Choose another `--out`, or the same {name} "
+                        "to continue."
+                    )
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / RESULTS, self._text())
+            self.add([])
         except OSError as error:
             raise PaperError(
                 f"Cannot write to {folder}: {error.strerror}. Choose another `--out`."
             ) from None
-
-    def _check(self) -> None:
-        """Refuse to mix results that were made with other settings."""
-        for results in self.levels:
-            for name in ("protocol", "repeats", "seed"):
-                there, wanted = getattr(results, name), getattr(self.plan, name)
-                if there != wanted:
-                    raise PaperError(
-                        f"{self.folder} holds results with {name} {there}, but this "
-                        f"run has {name} {wanted}. Choose another `--out`, or the "
-                        f"same {name} to continue."
-                    )
 
     def missing(self, model: str) -> list[float]:
         """Return the plan's noise levels for which a model has no results yet."""
@@ -350,16 +347,13 @@ class ResultsFolder:
         ]
 
     def add(self, levels: Sequence[LevelResults]) -> None:
-        """Add results, and write the file."""
+        """Add results, and write the file: JSON with a line for each level."""
         order = list(EXPERIMENTS).index
         together = [*self.levels, *levels]
         self.levels = sorted(together, key=lambda r: (order(r.model), r.noise))
-        write_whole(self.folder / RESULTS, self._text())
-
-    def _text(self) -> str:
-        """Return the file's content: JSON with a line for each of the `levels`."""
         lines = ",\n".join(json.dumps(results.to_dict()) for results in self.levels)
-        return f"[\n{lines}\n]\n" if lines else "[]\n"
+        text = f"[\n{lines}\n]\n" if lines else "[]\n"
+        write_whole(self.folder / RESULTS, text)
 
 
 def _load(folder: Path) -> list[LevelResults]:
