@@ -18,7 +18,6 @@ The names of the columns may be those of NONMEM, in capitals or not:
 An amount or a duration may also be the name of a parameter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -47,12 +46,26 @@ _MEANINGS = {
 
 
 @final
-@dataclass(frozen=True)
 class DoseTable:
-    """A table with doses in some rows. `columns` are those about doses, by meaning."""
+    """A table with doses in some rows. `columns` are those about doses, by meaning.
 
-    table: Table
-    columns: dict[str, str]
+    `amount` is the column of amounts, or None for the one that is called so."""
+
+    def __init__(self, table: Table, amount: str | None):
+        if amount is None:
+            found = [name for name in table.columns if name.lower() in _AMOUNTS]
+            if len(found) != 1:
+                raise table.error(
+                    "no column is called amount. Say which holds the amounts, as "
+                    f"{wording.doses(f'{table.source}:COLUMN')}."
+                )
+            (amount,) = found
+        self.table, self.columns = table, {"amount": amount}
+        lower = {name.lower(): name for name in table.columns}
+        for meaning, names in _MEANINGS.items():
+            column = next((lower[name] for name in names if name in lower), None)
+            if column is not None:
+                self.columns[meaning] = column
 
     def is_dose(self, row: int) -> bool:
         """Whether a row is a dose: it has an amount that is not 0."""
@@ -229,25 +242,3 @@ class DoseTable:
 
     def _error(self, message: str, row: int, meaning: str) -> DataError:
         return self.table.error(message, row, self.columns[meaning])
-
-
-def dose_table(table: Table, amount: str) -> DoseTable:
-    """Return a table with its columns about doses, of which one is the `amount`."""
-    lower = {name.lower(): name for name in table.columns}
-    found = {"amount": amount}
-    for meaning, names in _MEANINGS.items():
-        column = next((lower[name] for name in names if name in lower), None)
-        if column is not None:
-            found[meaning] = column
-    return DoseTable(table, found)
-
-
-def amount_column(table: Table) -> str:
-    """Return the column of amounts of a file of doses."""
-    found = [name for name in table.columns if name.lower() in _AMOUNTS]
-    if len(found) == 1:
-        return found[0]
-    raise table.error(
-        "no column is called amount. Say which holds the amounts, as "
-        f"{wording.doses(f'{table.source}:COLUMN')}."
-    )

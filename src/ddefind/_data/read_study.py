@@ -17,7 +17,7 @@ from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .columns import Columns, chosen_quantities, prepared, read_measurements
 from .data import Data
-from .doses import Doses, DoseTable, amount_column, dose_table
+from .doses import Doses, DoseTable
 from .read_csv import read_any_table
 from .study_data import Experiment
 from .table import Place, Table, find_place, is_missing
@@ -212,7 +212,7 @@ def _rows_of(
     """Return the rows of an experiment that hold measurements or doses. `names` are the
     columns of all experiments; those that are `taken` hold no measurements."""
     dosing = [
-        (state, dose_table(table, place.column))
+        (state, DoseTable(table, place.column))
         for state, place in doses
         if place.file is None and place.column in table.columns
     ]
@@ -408,7 +408,7 @@ class FurtherFiles:
         table = self._rows(self._table(place), data, labels)
         if place.column is not None:
             table.check_name(wording.DOSES, place.column)
-        rows = dose_table(table, place.column or amount_column(table))
+        rows = DoseTable(table, place.column)
         return rows.doses(times_as_in(data, table), state, data.T)
 
     def _table(self, place: Place) -> Table:
