@@ -10,8 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from ddefind._cli.main import main, spread_values
+from ddefind._cli.main import spread_values
 from ddefind.paper import _run as paper_run
+from support.command import run
 from support.paper_results import made_up
 
 
@@ -29,13 +30,6 @@ def quick(monkeypatch):
 
     monkeypatch.setattr(paper_run, "run_model", fake)
     return ran
-
-
-def run(*arguments):
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return ended.value.code or 0
 
 
 def saved(folder):
@@ -108,18 +102,13 @@ def test_everything_is_written(tmp_path, capsys, quick):
     assert sorted(quick) == ["cheyne", "enso", "exponential", "hiv", "logistic"]
     records = saved(out)
     assert len(records) == 15
-    assert [r["noise"] for r in records if r["model"] == "exponential"] == [
-        0.1,
-        0.3,
-        0.9,
-    ]
+    levels = [r["noise"] for r in records if r["model"] == "exponential"]
+    assert levels == [0.1, 0.3, 0.9]
     assert records[0]["model"] == "exponential"
     assert (out / "tables.md").read_text().count("## ") == 15
-    names = ["exponential", "logistic", "enso", "cheyne"]
-    names += ["hiv-T_star", "hiv-V_I", "hiv-V_NI"]
+    names = "exponential logistic enso cheyne hiv-T_star hiv-V_I hiv-V_NI".split()
     for name in names:
-        png = (out / "figures" / f"{name}.png").read_bytes()
-        assert png.startswith(b"\x89PNG")
+        assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (out / "figures" / f"{name}.svg").read_bytes()
     assert len(os.listdir(out / "figures")) == 2 * len(names)
 

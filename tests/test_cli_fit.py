@@ -1,6 +1,5 @@
 """`ddefind fit` and `ddefind show`: what they show, write, repeat and refuse."""
 
-import csv
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
 import ddefind._results.from_search
 from ddefind._search.search import search
-from support.command import TEXT, VALUES, refused, run
+from support.command import TEXT, VALUES, refused, rows, run
 from support.results import load_estimate
 
 FILES = ["curve.csv", "figure.png", "fit.toml", "input", "result.json"]
@@ -28,25 +27,14 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     options = ("--T", 20, "--points", 120, "--noise", 0.05, "--seed", 3)
     data, out = folder / "data.csv", folder / "result"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DDEFIND_CACHE", "off")
-        assert run("simulate", "-e", TEXT, *VALUES, *options, "--out", data) == 0
-        assert run("fit", data, "--equation", TEXT, *STARTS, "--out", out) == 0
+    assert run("simulate", "-e", TEXT, *VALUES, *options, "--out", data) == 0
+    assert run("fit", data, "--equation", TEXT, *STARTS, "--out", out) == 0
     return folder
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, made, monkeypatch):
-    """A folder of its own with a copy of the data."""
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(made / "data.csv", tmp_path)
-    return tmp_path
-
-
-def rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+def copy_of_the_data(here, made):
+    shutil.copy(made / "data.csv", here)
 
 
 def test_the_parameters_are_recovered(made):

@@ -9,21 +9,12 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.command import refused, run
+from support.command import options, refused, run
 from support.general_fits import MODELS
 from support.results import load_estimate
 
-STATE, GAMMA, NEUTRAL = (MODELS[kind][0] for kind in ("state", "gamma", "neutral"))
-
-
-def options(option, values):
-    return [each for k, v in values.items() for each in (option, f"{k}={v}")]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
+GAMMA, NEUTRAL = (MODELS[kind][0] for kind in ("gamma", "neutral"))
 
 
 @pytest.mark.slow

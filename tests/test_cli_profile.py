@@ -1,6 +1,5 @@
 """`ddefind profile`: the profiles of a saved fit, in words, as a table and a figure."""
 
-import csv
 import json
 import shutil
 
@@ -9,7 +8,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._results.printed_table import interval_in_words
-from support.command import TEXT, VALUES, refused, run
+from support.command import NEAR, TEXT, VALUES, refused, rows, run
 from support.results import load_estimate
 
 
@@ -17,19 +16,16 @@ from support.results import load_estimate
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("profiles")
     noise = ("--T", 20, "--points", 40, "--noise", 0.05, "--seed", 3)
-    near = ("--start", "r=1.8", "--start", "K=2.5", "--start", "tau=0.8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DDEFIND_CACHE", "off")
         patch.chdir(folder)
         assert run("simulate", "-e", TEXT, *VALUES, *noise, "--out", "d.csv") == 0
-        fit = ("fit", "d.csv", "-e", TEXT, *near, "--starts", 1, "--level", 0.9)
+        fit = ("fit", "d.csv", "-e", TEXT, *NEAR, "--level", 0.9)
         assert run(*fit, "--out", "fitted") == 0
     return folder
 
 
 @pytest.fixture(autouse=True)
 def here(made, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
     monkeypatch.chdir(made)
 
 
@@ -46,8 +42,7 @@ def test_it_says_the_interval_and_writes_table_and_figure(capsys, tmp_path):
     names = ("profiles.csv", "profiles.svg", "profiles.pdf")
     assert shown.err.strip() == f"Written to {out}: {', '.join(names)}"
     assert sorted(file.name for file in out.iterdir()) == sorted(names)
-    with open(out / "profiles.csv", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["parameter"] == "tau"]
+    table = [row for row in rows(out / "profiles.csv") if row["parameter"] == "tau"]
     profile = fit.profile("tau", 0.9)
     for column, values in (
         ("value", profile.values),
@@ -55,7 +50,7 @@ def test_it_says_the_interval_and_writes_table_and_figure(capsys, tmp_path):
         ("tau", profile.values),
         ("K", profile.theta[:, 1]),
     ):
-        np.testing.assert_allclose([float(row[column]) for row in rows], values)
+        np.testing.assert_allclose([float(row[column]) for row in table], values)
 
 
 def test_one_parameter_at_another_level(capsys):

@@ -1,6 +1,5 @@
 """`ddefind predict` and `ddefind compare`: what they say of fits that were saved."""
 
-import csv
 import json
 import shutil
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.command import TEXT, VALUES, refused, run
+from support.command import NEAR, TEXT, VALUES, refused, rows, run
 from support.results import load_estimate
 
 PLAIN = "x' = r * x * (1 - x / K)"
@@ -24,22 +23,18 @@ def made(tmp_path_factory):
     """A folder with data, and fits of them: with and without a delay, and of dates."""
     folder = tmp_path_factory.mktemp("saved")
     options = ("--T", 20, "--points", 80, "--noise", 0.05, "--seed", 3)
-    start = ("--start", "r=1.8", "--start", "K=2.5", "--start", "tau=0.8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DDEFIND_CACHE", "off")
         patch.chdir(folder)
         assert run("simulate", "-e", TEXT, *VALUES, *options, "--out", "d.csv") == 0
-        rows = np.loadtxt("d.csv", delimiter=",", skiprows=2)
-        days = np.datetime64("2024-01-01T00:00:00") + (
-            rows[:, 0] * 86400
-        ).round().astype("timedelta64[s]")
-        lines = [f"{day},{x!r}" for day, x in zip(days, rows[:, 1].tolist())]
+        t, x = np.loadtxt("d.csv", delimiter=",", skiprows=2).T
+        seconds = (t * 86400).round().astype("timedelta64[s]")
+        days = np.datetime64("2024-01-01T00:00:00") + seconds
+        lines = [f"{day},{x!r}" for day, x in zip(days, x.tolist())]
         (folder / "dates.csv").write_text("\n".join(["date,Fish (t)", *lines]))
         (folder / "model.py").write_text(MODEL)
-        one = (*start, "--starts", 1)
-        assert run("fit", "d.csv", "-e", TEXT, *one, "--out", "delayed") == 0
+        assert run("fit", "d.csv", "-e", TEXT, *NEAR, "--out", "delayed") == 0
         named = ("--columns", "x=Fish (t)", "--level", 0.9)
-        assert run("fit", "dates.csv", "-e", TEXT, *one, *named, "--out", "dates") == 0
+        assert run("fit", "dates.csv", "-e", TEXT, *NEAR, *named, "--out", "dates") == 0
         few = ("--starts", 1, "--start", "r=2", "--start", "K=2.5")
         assert run("fit", "d.csv", "-e", PLAIN, *few, "--out", "plain") == 3
         code = ("--model", "model.py:problem", "--starts", 1, "--out", "code")
@@ -49,13 +44,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def here(made, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
     monkeypatch.chdir(made)
-
-
-def rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_a_prediction_is_that_of_the_fit(capsys, tmp_path):
@@ -69,15 +58,10 @@ def test_a_prediction_is_that_of_the_fit(capsys, tmp_path):
     said = load_estimate("delayed").predict(30, level=0.8)
     table = rows(out)
     assert len(table) == 201 and float(table[-1]["t"]) == 30
-    for column, values in (
-        ("x", said.mean),
-        ("x_low", said.low),
-        ("x_high", said.high),
-        ("x_noisy_low", said.noisy_low),
-        ("x_noisy_high", said.noisy_high),
-    ):
+    for kind in ("mean", "low", "high", "noisy_low", "noisy_high"):
+        column = "x" if kind == "mean" else f"x_{kind}"
         found = [float(row[column]) for row in table]
-        np.testing.assert_allclose(found, values[:, 0], rtol=1e-12)
+        np.testing.assert_allclose(found, getattr(said, kind)[:, 0], rtol=1e-12)
 
 
 def test_a_prediction_of_dates_is_one_of_dates(capsys):

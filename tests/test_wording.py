@@ -76,8 +76,7 @@ def rejected_data(folder):
 
 
 @pytest.mark.slow
-def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
+def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys):
     path, text = rejected_data(tmp_path), "x' = -k * x"
     # The model is rejected: the fit is done, but doubtful.
     assert run("fit", path, "-e", text, "--starts", 2) == 3
@@ -89,8 +88,7 @@ def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys, monkeypatch):
     assert "`dd.MultipleShooting()`" in str(fit) and "--" not in str(fit)
 
 
-def test_data_far_from_time_zero(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
+def test_data_far_from_time_zero(tmp_path, capsys):
     t = np.linspace(1000, 1010, 30)
     model = dd.equation("x' = -k * x(t - tau) * sin(t)")
     with pytest.raises(ValueError, match=r"`dd\.Data\(t - 1000, x\)`.*t \+ 1000"):

@@ -1,10 +1,13 @@
 """Running the command line inside a test."""
 
+import csv
+
 import pytest
 
 from ddefind._cli.main import main
 
 TEXT = "x' = r * x * (1 - x(t - tau) / K)"
+NEAR = ("--start", "r=1.8", "--start", "K=2.5", "--start", "tau=0.8", "--starts", 1)
 VALUES = ("--set", "r=1.8", "--set", "K=2.5", "--set", "tau=0.8", "--history", "0.5")
 
 
@@ -13,6 +16,17 @@ def run(*arguments):
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
     return ended.value.code or 0
+
+
+def options(option, values):
+    """The arguments that give each of these values, as `--set r=1.8`."""
+    return [word for name in values for word in (option, f"{name}={values[name]}")]
+
+
+def rows(path):
+    """The rows of a table of comma-separated values, without lines of comments."""
+    with open(path, newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def refused(capsys, *arguments):

@@ -62,6 +62,12 @@ def stack(*components: Any) -> jax.Array:
     return jnp.stack([jnp.asarray(component, float) for component in components])
 
 
+def table(text: str, d: int) -> dict[float, list[float]]:
+    """The states at some times, from a text of each time and its `d` components."""
+    numbers = np.array(text.split(), float).reshape(-1, d + 1)
+    return {t: state for t, *state in numbers.tolist()}
+
+
 def after(start: float, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the time since `start`, for a function of the time itself."""
     return lambda t, *rest: function(t + start, *rest)
