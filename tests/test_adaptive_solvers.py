@@ -13,7 +13,13 @@ from ddefind._adaptive.methods import RADAU_A, RADAU_C, Stages
 from support.unchecked import unchecked
 
 STAGES = Stages()
-DECAY = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), 1.0)
+
+
+def decay(delay):
+    return dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), delay)
+
+
+DECAY = decay(1.0)
 
 
 def order_conditions(b, a, c):
@@ -101,18 +107,11 @@ def test_inside_a_program_auto_is_fixed_for_numbers_and_adaptive_for_the_rest():
         return dd.solve(problem, 2.0)(1.5)
 
     np.testing.assert_allclose(end(DECAY), [-0.375], rtol=1e-12)
-    varying = eqx.tree_at(
-        lambda p: p.tau, DECAY, dd.Delay(lambda t, x: 1.0 + 0 * t + 0 * x[0])
-    )
+    varying = decay(dd.Delay(lambda t, x: 1.0 + 0 * t + 0 * x[0]))
     np.testing.assert_allclose(end(varying), [-0.375], rtol=1e-9)
 
 
 # Failures.
-
-
-def decay(delay):
-    return dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), delay)
-
 
 UNBOUNDED = dd.Problem(
     lambda x, y, tau, t: x**2 + 0 * y, dd.Constant(1.0), dd.Delay(1.0, slope=False)
@@ -207,17 +206,10 @@ def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
 
 @pytest.mark.slow
 def test_derivatives_of_a_stiff_solution():
-    class Rhs(eqx.Module):
-        k: jax.Array
-        c: jax.Array
-
-        def __call__(self, x, y, tau, t):
-            fast = -self.k * (x[0] - x[1])
-            return jnp.stack([fast, -self.c * y[0]])
+    model = dd.equation("x' = -k * (x - z); z' = -c * x(t - tau)", history=[1.0, 1.0])
 
     def end(values, differentiate):
-        rhs = Rhs(values[0], values[1])
-        problem = dd.Problem(rhs, dd.Constant([1.0, 1.0]), values[2])
+        problem = model.problem(k=values[0], c=values[1], tau=values[2])
         solver = dd.Radau(1e-8)
         solution = dd.solve(problem, 4.0, solver, differentiate=differentiate)
         return solution(3.7)

@@ -12,7 +12,7 @@ import pytest
 
 from ddefind._cli.main import spread_values
 from ddefind.paper import _run as paper_run
-from support.command import run
+from support.command import python, run
 from support.paper_results import made_up
 
 
@@ -168,13 +168,7 @@ def test_a_small_real_run(tmp_path):
 
 def test_help_tells_the_exit_codes():
     for arguments in (["--help"], ["paper", "--help"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ddefind", *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert "2 input refused" in done.stdout
+        assert "2 input refused" in python("-m", "ddefind", *arguments).stdout
 
 
 @pytest.mark.parametrize(
@@ -198,8 +192,10 @@ def test_a_closed_pipe_ends_a_command_silently(arguments):
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "ddefind", "paper", "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    command = ["-m", "ddefind", "paper", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, *command], stderr=subprocess.PIPE, text=True
+    )
     while not (out / "results.json").exists() or not saved(out):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -208,7 +204,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     assert "Interrupted" in shown and "Traceback" not in shown
     before = saved(out)
     assert 0 < len(before) < 15
-    subprocess.run(command, check=True, capture_output=True)
+    python(*command)
     after = saved(out)
     assert len(after) == 15
     kept = {record["model"] for record in before}

@@ -2,9 +2,6 @@
 right, only slower."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import equinox as eqx
@@ -16,6 +13,7 @@ import pytest
 import ddefind as dd
 from ddefind._solve.march import System
 from ddefind.paper import EXPERIMENTS
+from support.command import python
 from support.compiled_text import computations, copies_in_loops, is_machine_code
 from support.gradients import gradients_of, grid_for
 from support.vectors import flatten
@@ -125,14 +123,7 @@ def numbers():
 def test_without_the_setting_everything_is_right():
     code = "import json, test_compiled; print(json.dumps(test_compiled.numbers()))"
     flag = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1024"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"XLA_FLAGS": flag},
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-c", code, folder=Path(__file__).parent, XLA_FLAGS=flag)
     slow, slow_is_machine_code = json.loads(done.stdout)
     fast, fast_is_machine_code = numbers()
     assert fast_is_machine_code and not slow_is_machine_code  # what the setting does
@@ -148,14 +139,7 @@ def test_a_setting_of_the_users_is_kept():
     mine = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=7"
     outputs = []
     for extra in ({"XLA_FLAGS": mine, "JAX_ENABLE_X64": "0"}, {"XLA_FLAGS": ""}):
-        environment = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"}
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment | extra,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = python("-c", code, unset=["JAX_ENABLE_X64"], **extra)
         outputs.append(done.stdout.split())
     assert outputs[0] == [mine, "float32"]
     assert "small_while_loop_byte_threshold=1000000000" in outputs[1][0]

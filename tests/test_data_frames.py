@@ -1,13 +1,11 @@
 """Data from frames: the rules of files, without importing any library of frames."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import ddefind as dd
+from support.command import python
 from support.data_sets import equal_data as equal
 from support.unchecked import unchecked
 
@@ -172,7 +170,4 @@ def test_pandas_is_not_imported():
         "print(dd.Data.from_pandas(F(t=np.arange(2), x=np.ones(2))))\n"
         "print('pandas' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split()[-1] == "False"
+    assert python("-c", code).stdout.split()[-1] == "False"

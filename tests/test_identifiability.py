@@ -2,10 +2,7 @@
 them, with formulas that are tested, and delays that can be exchanged."""
 
 from dataclasses import replace
-from typing import final
 
-import equinox as eqx
-import jax
 import numpy as np
 import pytest
 
@@ -115,12 +112,16 @@ def test_a_saved_fit_keeps_its_sentences(tmp_path, monkeypatch):
     assert isinstance(again, dd.Estimate) and again.verdicts == fit.verdicts
 
 
+def rates(x, y, tau, t, a=0.5, c=0.8):
+    return -a * y[0] - c * y[1]
+
+
 class TestExchanges:
     """Two or three delays; the sum of squares is a function made for the test."""
 
     def uncertainty(self, monkeypatch, losses, delays=2):
         taus = (1.0, 2.5, 4.0)[:delays]
-        problem = dd.Problem(Rates(0.5, 0.8), dd.Constant(1.0), tau=taus)
+        problem = dd.Problem(rates, dd.Constant(1.0), tau=taus)
         monkeypatch.setattr(
             Uncertainty, "losses", lambda self, theta: np.array([*map(losses, theta)])
         )
@@ -183,20 +184,6 @@ class TestExchanges:
         found = derive(uncertainty, known, "tau[0] + 2 * tau[1]", 0.95)
         assert found.value == pytest.approx(6.0)
         assert found.standard_error == pytest.approx(0.01 * np.sqrt(5))
-
-
-@final
-class Rates(eqx.Module):
-    """Two factors."""
-
-    a: jax.Array
-    c: jax.Array
-
-    def __init__(self, a, c):
-        self.a, self.c = jax.numpy.asarray(a), jax.numpy.asarray(c)
-
-    def __call__(self, x, y, tau, t):
-        return -self.a * y[0] - self.c * y[1]
 
 
 def two_delays(text, truth, start=None):
@@ -263,24 +250,15 @@ def test_a_mirror_image_is_not_counted_as_another_minimum():
     assert str(exchanged).count("Exchanged.") == 1
 
 
-@final
-class Product(eqx.Module):
-    """x' = m - k x(t - one) x(t - two)."""
-
-    k: jax.Array
-    m: jax.Array
-
-    def __call__(self, x, y, tau, t):
-        return self.m - self.k * y["one"] * y["two"]
+def product(x, y, tau, t, k=0.8, m=0.5):
+    return m - k * y["one"] * y["two"]
 
 
 @pytest.mark.slow
 def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     """With delays that are nearly the same, the best fit has them equal. There is no
     slope for their difference, but the profile still ends."""
-    rates = Product(*(jax.numpy.asarray(value) for value in (0.8, 0.5)))
-    tau = {"one": 0.9, "two": 1.2}
-    problem = dd.Problem(rates, dd.Constant(0.6), tau)
+    problem = dd.Problem(product, dd.Constant(0.6), {"one": 0.9, "two": 1.2})
     t = np.linspace(0, 15, 120)
     noise = 0.03 * np.random.default_rng(0).normal(size=(120, 1))
     data = dd.Data(t, np.asarray(dd.solve(problem, 15.0)(t)) + noise)

@@ -19,28 +19,20 @@ LOSSES = {
     "integral": dd.Integral(dd.L2(), terminal=dd.L2(0.5), nodes=30),
     "nodes": dd.Integral(dd.L2(), terminal=dd.L2(0.5), nodes="solver"),
 }
-CASES = [
-    ("squares", "plain"),
-    ("squares", "jump"),
-    ("squares", "observe"),
-    ("integral", "jump"),
-    ("nodes", "jump"),
-]
+CASES = [("squares", kind) for kind in ("plain", "jump", "observe")]
+CASES += [("integral", "jump"), ("nodes", "jump")]
 ROUTES = {"discrete": dd.Discrete(), "forward": dd.Forward()}
 
 
-class Gauge(eqx.Module):
-    gain: jax.Array
-
-    def __call__(self, x, t):
-        return self.gain * x[:1] + 0.1 * t
+def gauge(x, t, gain=0.7):
+    return gain * x[:1] + 0.1 * t
 
 
 def problem(kind, tau=1.0):
     rhs = dd.models.Exponential([-0.4, -0.9], [-1.3, 0.7])
     history = dd.Periodic([0.5, 0.2], [2.0, 1.1], [1.0, 2.0])
     initial = [2.0, 0.5] if kind == "jump" else None
-    observe = Gauge(jnp.asarray(0.7)) if kind == "observe" else None
+    observe = gauge if kind == "observe" else None
     return dd.Problem(rhs, history, tau, initial=initial, observe=observe)
 
 

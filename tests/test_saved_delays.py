@@ -1,8 +1,6 @@
 """Saved fits with several delays, delay formulas, values at zero and switches."""
 
 import json
-import subprocess
-import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 import ddefind as dd
 from ddefind._results.describe_problem import describe
 from ddefind._results.saved_file import VERSION, saved_text
+from support.command import python
 from support.repeats import mostly_slow
 from support.results import as_descent, as_estimate, load_estimate
 
@@ -94,10 +93,8 @@ fit = dd.load({str(path)!r})
 print(fit)
 print(fit.predict([14.0]).mean.item().hex(), fit.problem.switch_times)
 """
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
     mean = fit.predict([14.0]).mean.item().hex()
-    assert done.stdout == f"{fit}\n{mean} {fit.problem.switch_times}\n"
+    assert python("-c", code).stdout == f"{fit}\n{mean} {fit.problem.switch_times}\n"
 
 
 def rhs(x, y, tau, t):

@@ -1,10 +1,6 @@
 """Characteristic roots and stability with distributed, neutral and state-dependent
 delays: against chains of linear equations, Lambert's W and the argument principle."""
 
-from typing import final
-
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -198,22 +194,14 @@ def test_a_delay_of_the_state_has_its_value_at_the_equilibrium():
     assert str(found).endswith(note)
 
 
-@final
-class Maturing(eqx.Module):
-    """x' = c exp(-m tau) y - x^2, with the delay tau = 1 + x / 2 in the equation."""
-
-    c: jax.Array
-    m: jax.Array
-
-    def __call__(self, x, y, tau, t):
-        return self.c * jnp.exp(-self.m * tau) * y - x**2
+def maturing(x, y, tau, t, c=3.0, m=0.4):
+    return c * jnp.exp(-m * tau) * y - x**2
 
 
 def test_the_delay_itself_may_stand_in_the_equation():
     """Its change with the state belongs to the derivative for the state."""
-    rhs = Maturing(jnp.array(3.0), jnp.array(0.4))
     tau = dd.Delay(lambda t, x: 1 + x[0] / 2)
-    problem = dd.Problem(rhs, dd.Constant(1.0), tau)
+    problem = dd.Problem(maturing, dd.Constant(1.0), tau)
     first = hand_made_stability(problem, 0.8, 1.5).equilibria[0]
     x = first.x.item()
     made = 3 * np.exp(-0.4 * (1 + x / 2))

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import ddefind._util.jax_settings
 from ddefind._cli.messages import quick_start
 from ddefind._util.files import write_whole
 from ddefind._util.progress import Reporter
-from support.command import TEXT, VALUES
+from support.command import TEXT, VALUES, python
 
 KEYS = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 
@@ -111,25 +110,19 @@ def test_help_and_slips_do_not_wait_for_jax(arguments, code):
         f"    main({arguments!r})\nfinally:\n"
         "    print('jax' in sys.modules, 'numpy' in sys.modules, file=sys.stderr)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True
-    )
-    assert done.returncode == code
+    done = python("-c", program, code=code)
     assert done.stderr.splitlines()[-1] == "False False"
 
 
 def test_a_second_command_compiles_nothing(tmp_path):
     """Its programs come from the cache, and give the same numbers."""
-    command = [sys.executable, "-m", "ddefind", "simulate", "-e", TEXT, *VALUES]
-    environment = {k: v for k, v in os.environ.items() if k not in KEYS}
-    environment["DDEFIND_CACHE"] = str(tmp_path / "cache")
+    command = ("-m", "ddefind", "simulate", "-e", TEXT, *VALUES)
+    environment = {"DDEFIND_CACHE": str(tmp_path / "cache")}
     # JAX says so itself.
-    environment["JAX_LOG_COMPILES"] = environment["JAX_EXPLAIN_CACHE_MISSES"] = "1"
+    environment |= {"JAX_LOG_COMPILES": "1", "JAX_EXPLAIN_CACHE_MISSES": "1"}
     outputs, missed = [], []
     for _ in range(2):
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        )
+        done = python(*command, unset=KEYS, **environment)
         outputs.append(done.stdout)
         missed.append(done.stderr.lower().count("persistent compilation cache miss"))
         kept = set(os.listdir(tmp_path / "cache"))
@@ -146,9 +139,8 @@ def test_an_interruption_of_the_start_is_quiet():
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(9)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True)
-    assert ended.returncode == 130
-    assert ended.stderr == b"Interrupted.\n" and ended.stdout == b""
+    ended = python("-c", program, code=130)
+    assert ended.stderr == "Interrupted.\n" and ended.stdout == ""
 
 
 def test_there_is_no_bar_without_a_standard_error(monkeypatch):

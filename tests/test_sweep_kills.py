@@ -3,7 +3,6 @@ made again, and the numbers are those of a sweep that nobody disturbed."""
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,6 +14,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._sweeps.executors import LocalProcesses
+from support.command import python
 from support.options import QUIET
 from support.sweep_fits import arrays, made, sets, start
 from support.sweep_kills import (
@@ -226,14 +226,6 @@ def test_a_script_without_its_guard(tmp_path):
         "from support.sweep_fits import sets, start\n"
         "dd.fit_many(start(), sets(2), executor=1, progress=False)\n"
     )
-    ended = subprocess.run(
-        [sys.executable, script],
-        env=os.environ | {"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-    )
-    assert ended.returncode == 1
-    assert (
-        'needs the line `if __name__ == "__main__":`' in ended.stderr.splitlines()[-1]
-    )
+    ended = python(script, code=1, PYTHONPATH=PATHS)
+    last = ended.stderr.splitlines()[-1]
+    assert 'needs the line `if __name__ == "__main__":`' in last

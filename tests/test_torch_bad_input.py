@@ -1,7 +1,5 @@
 """What a torch module must not be, and what is said then."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -13,6 +11,7 @@ import ddefind as dd
 from ddefind.torch import DelayODE
 from ddefind.torch._check_module import check_version
 from support import torch_modules as tm
+from support.command import python
 from support.unchecked import unchecked
 
 
@@ -266,10 +265,8 @@ for use in (lambda: dd.from_torch(1), lambda: dd.torch.DelayODE):
     except ImportError as error:
         print(error)
 """
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, capture_output=True, text=True, check=True)
     wanted = 'PyTorch, which is not installed: `pip install "ddefind[torch]"`'
-    assert done.stdout.count(wanted) == 2
+    assert python("-c", code).stdout.count(wanted) == 2
 
 
 def test_torch_that_is_too_old_is_refused():

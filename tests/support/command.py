@@ -1,6 +1,9 @@
-"""Running the command line inside a test."""
+"""Running the command line inside a test, and Python in a process of its own."""
 
 import csv
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -37,3 +40,18 @@ def refused(capsys, *arguments):
     *before, last = shown.err.splitlines()
     assert last.startswith("Error: ") and not any("Error" in line for line in before)
     return last
+
+
+def python(*arguments, code=0, folder=None, unset=(), **environment):
+    """A process of Python that has ended with this code: what it printed. Variables of
+    the environment are added, or left out."""
+    kept = {name: value for name, value in os.environ.items() if name not in unset}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=kept | environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code, done.stderr[-2000:]
+    return done

@@ -40,15 +40,8 @@ def method_of_steps(
             inside = np.clip(t, a + 1e-12, b - 1e-12)
             return rhs(x, delayed, tuple(delays), inside)
 
-        found = solve_ivp(
-            slope,
-            (a, b),
-            x,
-            "DOP853",
-            rtol=tolerance,
-            atol=tolerance,
-            dense_output=True,
-        )
+        tight: Any = dict(rtol=tolerance, atol=tolerance, dense_output=True)
+        found = solve_ivp(slope, (a, b), x, "DOP853", **tight)
         pieces.append(found.sol)
         x = found.y[:, -1]
 
