@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 
 import ddefind as dd
 from ddefind._adaptive.methods import RADAU_A, RADAU_C, Stages
+from support.data_sets import simulated
 from support.unchecked import unchecked
 
 STAGES = Stages()
@@ -190,9 +191,7 @@ def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
     model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history="constant")
     truth = model.problem({"r": 1.4, "K": 2.0, "tau": 1.0, "b": 0.5})
     t = np.linspace(0.2, 12, 60)
-    x = np.asarray(dd.solve(truth, 12.0, dd.Tsit5(1e-10))(t))[:, 0]
-    noise = 0.03 * np.random.default_rng(3).standard_normal(60)
-    data = dd.Data(t, x + noise, names=["x"])
+    data = simulated(truth, t, 0.03, seed=3, names=["x"])
     options = {"history": "constant", "progress": False}
     fixed = dd.fit(model, data, solver=dd.RK4(), **options)
     adaptive = dd.fit(model, data, solver=solver, **options)

@@ -16,6 +16,7 @@ import ddefind as dd
 from ddefind._cli.sweep_command import _sentence
 from ddefind._sweeps.database import Overview, locked
 from support.command import refused, rows, run
+from support.data_sets import simulated
 from support.sweep_kills import LONG, PATHS, recorded, wait_until
 
 TABLE = """
@@ -38,11 +39,8 @@ MODEL = dd.equation("x' = -k * x(t - tau)")
 
 def write_lake(folder, number, seed=0):
     truth = MODEL.problem(k=1.0 + 0.05 * number, tau=1.0, b=1.0)
-    t = np.linspace(0, 6, 25)
-    noise = 0.02 * np.random.default_rng([number, seed]).normal(size=25)
-    x = np.asarray(dd.solve(truth, T=6)(t))[:, 0] + noise
-    rows = "".join(f"{time:.6f},{value:.6f}\n" for time, value in zip(t, x))
-    (folder / f"lake{number:03d}.csv").write_text("t,x\n" + rows)
+    data = simulated(truth, np.linspace(0, 6, 25), 0.02, seed=[number, seed])
+    data.to_csv(folder / f"lake{number:03d}.csv")
 
 
 @pytest.fixture

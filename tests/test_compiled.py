@@ -2,6 +2,8 @@
 right, only slower."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import equinox as eqx
@@ -9,17 +11,60 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._loss.gradients import loss_and_gradient
+from ddefind._search.normal_equations import MeshPlan, normal_equations
 from ddefind._solve.march import System
+from ddefind._solve.mesh import Mesh
+from ddefind._solve.time_grid import time_grid
 from ddefind.paper import EXPERIMENTS
 from support.command import python
-from support.compiled_text import computations, copies_in_loops, is_machine_code
 from support.gradients import gradients_of, grid_for
+from support.least_squares_problems import setup_of
 from support.vectors import flatten
 
 pytestmark = pytest.mark.usefixtures("without_cache")
 TAU_MIN = 0.2
+
+
+def computations(text):
+    """The text of each computation by name, and the name of the entry."""
+    found, entry, name = {}, None, None
+    for line in text.splitlines():
+        head = re.match(r"(ENTRY )?%([\w.\-]+) \(.*\{$", line)
+        if head:
+            name = head[2]
+            entry = name if head[1] else entry
+            found[name] = []
+        elif name:
+            found[name].append(line)
+    return found, entry
+
+
+def copies_in_loops(text, rows):
+    """Copies of at least `rows` rows in a loop's body, or in what it calls."""
+    found, _ = computations(text)
+    waiting = re.findall(r"body=%([\w.\-]+)", text)
+    inside = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in inside:
+            inside.add(name)
+            called = r"(?:calls|to_apply|body|condition)=%([\w.\-]+)"
+            waiting += re.findall(called, "\n".join(found[name]))
+    copy = re.compile(r"= \w+\[(\d+)[,\d]*\]\S* copy\(")
+    lines = (line for name in inside for line in found[name])
+    return [line for line in lines if (m := copy.search(line)) and int(m[1]) >= rows]
+
+
+def is_machine_code(text):
+    """Whether every loop is inside a call of a compiled kernel, a "small call"."""
+    found, entry = computations(text)
+    return "xla_cpu_small_call" in text and not any(
+        " while(" in line for line in found[entry]
+    )
 
 
 def program(model, loss, solver, route):
@@ -90,6 +135,71 @@ def test_a_training_loop_is_one_kernel():
     assert not copies_in_loops(text, grid.capacity)
     first = dd.value_and_grad(problem, data, solver=dd.RK2(), steps_per_delay=10)[0]
     assert float(compiled(*arguments)[2]) < float(first)
+
+
+# On a mesh.
+
+T = np.linspace(0.0, 6.0, 40)
+DATA = dd.Data(T, 1 + np.sin(T))
+
+
+def two_delays():
+    def rhs(x, y, tau, t, r=1.1, K=2.0, c=0.3):
+        return r * x * (1 - y[0] / K) - c * x * y[1]
+
+    return dd.Problem(rhs, dd.Constant(0.5), (0.9, 0.4))
+
+
+def compiled(function, *arguments):
+    return jax.jit(function).lower(*arguments).compile().as_text()
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_the_gradient_on_a_mesh(overlaps):
+    problem = two_delays()
+    vector, rebuild = flatten(problem)
+    grid = time_grid(problem, 6.0, dd.RK4(), 10, 0.25 if overlaps else 0.1)
+    assert isinstance(grid, Mesh) and grid.overlaps == overlaps
+    loss = dd.SumOfSquares()
+    method = loss, dd.Discrete(), dd.RK4(), grid
+
+    def gradient(vector):
+        target, end = loss.prepare(DATA), jnp.asarray(6.0)
+        value, found = loss_and_gradient(rebuild(vector), target, end, *method)
+        return value, ravel_pytree(eqx.filter(found, eqx.is_inexact_array))[0]
+
+    text = compiled(gradient, jnp.asarray(vector))
+    assert is_machine_code(text)
+    assert not copies_in_loops(text, grid.capacity)
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_least_squares_on_a_mesh(overlaps):
+    setup = setup_of(two_delays(), DATA)
+    plan = setup.model.mesh
+    assert plan is not None
+    plan = MeshPlan(plan.points, plan.record, overlaps)
+    model, capacity = replace(setup.model, mesh=plan), 256
+    points = jax.tree.map(jnp.asarray, setup.points())
+
+    def normal(theta):
+        steps = model.steps(theta, 100, points.times[-1], capacity)
+        memory = model.sensitivity(theta, steps, points.times[-1]).memory(capacity)
+
+        def one(_, carry):
+            theta, memory, _ = carry
+            found, memory = normal_equations(model, theta, points, steps, memory)
+            return theta - 1e-6 * found.gram[0, 1:], memory, found.gram
+
+        gram = jnp.zeros((theta.shape[0] + 1,) * 2)
+        return jax.lax.fori_loop(0, 3, one, (theta, memory, gram))[2]
+
+    theta = jnp.asarray(
+        [dd.parameter_values(two_delays())[n] for n in model.free.names]
+    )
+    text = compiled(normal, theta)
+    assert is_machine_code(text)
+    assert not copies_in_loops(text, capacity)
 
 
 RIGHT = [

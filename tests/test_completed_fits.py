@@ -7,6 +7,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._inference.assessment import assess
+from support.data_sets import simulated
 from support.options import QUIET
 
 DECAY = ("x' = -k * x(t - tau)", {"k": 1.2, "tau": 1.0, "b": 1.0})
@@ -17,10 +18,8 @@ QUICK = {"optimizer": dd.LeastSquares(starts=8), **QUIET}
 
 def record(model, seed=0, noise=0.1):
     text, truth = model
-    t, problem = np.linspace(0, 15, 50), dd.equation(text).problem(truth)
-    x = np.asarray(dd.solve(problem, 15.0)(t))
-    random = np.random.default_rng(seed)
-    return dd.Data(t, x + noise * np.std(x) * random.normal(size=x.shape))
+    problem = dd.equation(text).problem(truth)
+    return simulated(problem, np.linspace(0, 15, 50), noise, seed, relative=True)
 
 
 def said(fit):

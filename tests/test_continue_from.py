@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support.data_sets import simulated
 
 MODEL = dd.equation("x' = -k * x(t - tau)")
 TIMES = np.linspace(0.0, 6.0, 31)
 
 
 def _record(b: float, count: int = 31) -> dd.Data:
-    solution = dd.solve(MODEL.problem(k=1.2, tau=1.0, b=b), T=6.0)
-    return dd.Data(TIMES[:count], np.asarray(solution(TIMES[:count])), names=["x"])
+    return simulated(MODEL.problem(k=1.2, tau=1.0, b=b), TIMES[:count], names=["x"])
 
 
 @pytest.fixture(scope="module")

@@ -81,10 +81,7 @@ def test_every_optimiser_lowers_every_loss(model, make):
     rates = {"exponential": 1e-5, "hiv": 1e-11}
     optimizer = make(rates.get(model, 1e-4)) if make is dd.SGD else make()
     experiment = EXPERIMENTS[model]
-    steps: Options = {
-        "solver": dd.RK2(),
-        "steps_per_delay": experiment.steps_per_delay,
-    }
+    steps: Options = {"solver": dd.RK2(), "steps_per_delay": experiment.steps_per_delay}
     fit = dd.fit(
         experiment.start,
         experiment.clean,
@@ -141,18 +138,19 @@ def ramp(x, y, tau, t):
     return jnp.reshape(tau, (1,))
 
 
-@pytest.mark.parametrize("start, end", [(5.0, 0.05), (0.05, 5.0)])
-@pytest.mark.parametrize("bounds", [None, dd.Parameter(lower=0.0)])
-def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
+def fitted_to_a_line(rhs, start, slope, **options):
+    """A fit of the delay alone."""
     t = np.linspace(0, 3, 31)
-    fit = dd.fit(
-        dd.Problem(ramp, dd.Constant(0.0), start),
-        dd.Data(t, end * t),
-        parameters={"b": dd.Fixed()} | ({"tau": bounds} if bounds else {}),
-        optimizer=dd.RMSProp(0.02),
-        epochs=2000,
-        **QUIET,
-    )
+    problem, data = dd.Problem(rhs, dd.Constant(0.0), start), dd.Data(t, slope * t)
+    return dd.fit(problem, data, **QUIET, **options)
+
+
+@pytest.mark.parametrize("start, end", [(5.0, 0.05), (0.05, 5.0)])
+@pytest.mark.parametrize("bounds", [{}, {"tau": dd.Parameter(lower=0.0)}])
+def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
+    how: Options = {"optimizer": dd.RMSProp(0.02), "epochs": 2000}
+    fixed = {"b": dd.Fixed(), **bounds}
+    fit = fitted_to_a_line(ramp, start, end, parameters=fixed, **how)
     assert np.all(path_of(fit) > 0)
     assert fit.values["tau"] == pytest.approx(end, rel=0.05)
 
@@ -178,14 +176,8 @@ def cliff(x, y, tau, t):
 
 
 def test_a_fit_that_cannot_go_on_says_where():
-    t = np.linspace(0, 3, 31)
-    fit = dd.fit(
-        dd.Problem(cliff, dd.Constant(0.0), 1.5),
-        dd.Data(t, 0.2 * t),
-        parameters={"b": dd.Fixed()},
-        epochs=3000,
-        **QUIET,
-    )
+    fixed = {"b": dd.Fixed()}
+    fit = fitted_to_a_line(cliff, 1.5, 0.2, parameters=fixed, epochs=3000)
     assert fit.status is dd.Status.failed
     assert "tau = " in fit.message and "Epoch" in fit.message
     assert fit.values["tau"] == pytest.approx(1.0, abs=0.05)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support.data_sets import simulated
 from support.options import QUIET
 
 PAST = dd.Constant(0.5)
@@ -78,9 +79,8 @@ def test_numpy_tables_are_constants_and_numbers_and_jax_arrays_are_learned():
 
 def test_a_function_alone_is_fitted():
     truth = dd.Problem(functools.partial(logistic, r=1.5, K=1.2), PAST, tau=1.0)
-    x = np.asarray(dd.solve(truth, T=10.0)(T))
-    x = x + 0.01 * np.random.default_rng(0).normal(size=x.shape)
-    fit = dd.fit(logistic, dd.Data(T, x), optimizer=NEAR, intervals=False, **QUIET)
+    data = simulated(truth, T, 0.01)
+    fit = dd.fit(logistic, data, optimizer=NEAR, intervals=False, **QUIET)
     true = {"r": 1.5, "K": 1.2, "b": 0.5, "tau": 1.0}
     for name, value in true.items():
         assert abs(fit.values[name] - value) < 5 * fit.standard_errors[name]

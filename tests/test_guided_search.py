@@ -18,16 +18,8 @@ from support.options import QUIET, Options
 PREDATOR = (
     "N' = r * N * (1 - N / K) - a * N * P; P' = e * N(t - tau) * P(t - tau) - m * P"
 )
-PREDATOR_TRUTH = {
-    "r": 1.0,
-    "K": 300.0,
-    "a": 0.05,
-    "e": 0.007,
-    "m": 0.5,
-    "tau": 2.5,
-    "b[0]": 60.0,
-    "b[1]": 8.0,
-}
+PREDATOR_TRUTH = dict(r=1.0, K=300.0, a=0.05, e=0.007, m=0.5, tau=2.5)
+PREDATOR_TRUTH |= {"b[0]": 60.0, "b[1]": 8.0}
 HUTCHINSON = "x' = r * (1 - exp(x(t - tau)) / (1000 * K))"
 HUTCHINSON_TRUTH = dict(r=1.2, K=2.0, tau=2.0, b=np.log(3500.0))
 

@@ -164,10 +164,8 @@ class TestDelaysOutsideOfTheUsual:
             dd.fit(self.model, logistic_data(), parameters=negative, **QUIET)
 
     def test_it_is_found_below_a_sampling_interval(self):
-        t = np.linspace(0, 20, 20)
-        x = dd.solve(self.model.problem(TRUTH | dict(tau=0.8)), T=20)(t)
-        x = np.array(x) + 0.05 * np.random.default_rng(0).standard_normal(x.shape)
-        fit = dd.fit(self.model, dd.Data(t, x), **QUIET)
+        data = logistic_data(20, 20.0, 0.05, tau=0.8)
+        fit = dd.fit(self.model, data, **QUIET)
         low, high = fit.intervals["tau"]
         assert 0.7 < low < 0.8 < high < 0.9
 

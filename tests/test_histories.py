@@ -11,6 +11,7 @@ from studies.mid_cycle_systems import SYSTEMS, record
 import ddefind as dd
 from ddefind._problem.history import spline_basis
 from support.command import refused, run
+from support.data_sets import simulated
 from support.results import load_estimate
 
 SYSTEM = SYSTEMS["logistic"]
@@ -177,8 +178,7 @@ def test_a_constant_history_is_chosen_where_it_is_right():
     model = dd.equation("x' = -a * x(t - tau)", history="auto")
     t = np.linspace(0, 10, 50)
     truth = dd.equation("x' = -a * x(t - tau)").problem(a=1.2, tau=1.0, b=1.0)
-    noise = 0.03 * np.random.default_rng(3).normal(size=(50, 1))
-    data = dd.Data(t, np.asarray(dd.solve(truth, T=10.0)(t)) + noise)
+    data = simulated(truth, t, 0.03, seed=3)
     known = {"a": dd.Parameter(lower=0.1, upper=5.0)}
     fit = dd.fit(model, data, parameters=known, intervals=False, solver=dd.RK4())
     assert fit.histories[0] == ("constant", 0.0)

@@ -17,15 +17,15 @@ from ddefind._inference.profile_intervals import (
     find_exchanges,
     nearest_image,
 )
+from support.data_sets import simulated
 from support.options import NEAR, QUIET
 from support.uncertainties import hand_made
 
 
 def fitted(text, truth, noise=0.02, seed=0, parameters=None):
     """A fit to data of the model itself, which begins at the truth."""
-    model, t = dd.equation(text, history=[1.0]), np.linspace(0, 12, 60)
-    x = np.asarray(dd.solve(model.problem(truth), 12.0)(t))
-    data = dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
+    model = dd.equation(text, history=[1.0])
+    data = simulated(model.problem(truth), np.linspace(0, 12, 60), noise, seed)
     return dd.fit(model, data, parameters=parameters or truth, **NEAR)
 
 
@@ -187,9 +187,8 @@ class TestExchanges:
 
 
 def two_delays(text, truth, start=None):
-    model, t = dd.equation(text, history=[1.0]), np.linspace(0, 15, 120)
-    x = np.asarray(dd.solve(model.problem(truth), 15.0)(t))
-    data = dd.Data(t, x + 0.005 * np.random.default_rng(1).normal(size=x.shape))
+    model = dd.equation(text, history=[1.0])
+    data = simulated(model.problem(truth), np.linspace(0, 15, 120), 0.005, seed=1)
     settings = {n: dd.Parameter(v, lower=v / 9, upper=9 * v) for n, v in truth.items()}
     return dd.fit(model, data, parameters=settings, **QUIET)
 
@@ -259,9 +258,7 @@ def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     """With delays that are nearly the same, the best fit has them equal. There is no
     slope for their difference, but the profile still ends."""
     problem = dd.Problem(product, dd.Constant(0.6), {"one": 0.9, "two": 1.2})
-    t = np.linspace(0, 15, 120)
-    noise = 0.03 * np.random.default_rng(0).normal(size=(120, 1))
-    data = dd.Data(t, np.asarray(dd.solve(problem, 15.0)(t)) + noise)
+    data = simulated(problem, np.linspace(0, 15, 120), 0.03)
     fit = dd.fit(problem, data, **NEAR)
     assert fit.values["one"] == pytest.approx(fit.values["two"], rel=1e-3)
     for name in ("one", "two"):

@@ -12,6 +12,7 @@ import ddefind as dd
 from ddefind._equation.problem_text import equation_of
 from ddefind._search.make_setup import make_setup
 from ddefind._solve.time_grid import points_of
+from support.data_sets import simulated
 from support.unchecked import unchecked
 
 TEXT = "x' = -k * x + a * u(t - tau)"
@@ -222,8 +223,7 @@ def test_a_delay_stays_where_an_input_is_known():
 
 def test_a_table_is_no_parameter_of_a_fit():
     model, problem = driven()
-    t = np.linspace(0, T, 40)
-    data = dd.Data(t, np.asarray(dd.solve(problem, T)(t)))
+    data = simulated(problem, np.linspace(0, T, 40))
     few = dd.LeastSquares(starts=4)
     options: Any = {"optimizer": few, "intervals": False, "progress": False}
     found = dd.fit(model, data, inputs={"u": table()}, **options)
@@ -233,10 +233,7 @@ def test_a_table_is_no_parameter_of_a_fit():
 @pytest.mark.slow
 def test_a_fit_with_an_input():
     model, problem = driven()
-    t = np.linspace(0, T, 40)
-    x = np.asarray(dd.solve(problem, T)(t))
-    noise = 0.02 * np.random.default_rng(1).normal(size=x.shape)
-    data = dd.Data(t, x + noise)
+    data = simulated(problem, np.linspace(0, T, 40), 0.02, seed=1)
     found = dd.fit(model, data, inputs={"u": table()}, progress=False)
     assert found.best[found.names.index("tau")] == pytest.approx(1.5, abs=0.1)
     assert np.isfinite(found.predict(8.0).mean).all()

@@ -6,8 +6,9 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
+from support.data_sets import simulated
 from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data, scipy_minimum
-from support.options import QUIET
+from support.options import QUIET, Options
 
 MODEL = dd.equation(LOGISTIC)
 
@@ -36,9 +37,8 @@ class TestAgainstScipy:
 
     def test_on_a_bound(self):
         bounds = {"K": dd.Parameter(upper=1.9), "r": dd.Parameter(lower=0.0)}
-        fit = dd.fit(
-            MODEL, logistic_data(), parameters=bounds, intervals=False, **QUIET
-        )
+        how: Options = {"parameters": bounds, "intervals": False, **QUIET}
+        fit = dd.fit(MODEL, logistic_data(), **how)
         assert fit.values["K"] == 1.9
         best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected_of(fit).cost, rtol=1e-6)
@@ -120,12 +120,12 @@ def test_units_do_not_matter(size, time):
 @pytest.mark.parametrize("far", [1e3, 1e6])
 def test_far_from_zero(far):
     model = dd.equation("x' = -a * (x(t - tau) - m)")
-    t = np.linspace(0, 10, 50)
     problem = model.problem(a=1.2, m=0.0, b=1.0, tau=1.0)
-    x = np.asarray(dd.solve(problem, T=10)(t))
-    x = x + 0.02 * np.random.default_rng(1).normal(size=x.shape)
-    near = dd.fit(model, dd.Data(t, x), intervals=False, **QUIET)
-    fit = dd.fit(model, dd.Data(t, x + far), intervals=False, **QUIET)
+    data = simulated(problem, np.linspace(0, 10, 50), 0.02, seed=1)
+    moved_data = dd.Data(data.t, data.x + far)
+    near, fit = (
+        dd.fit(model, each, intervals=False, **QUIET) for each in (data, moved_data)
+    )
     moved = [fit.values[n] - far * (n in ("m", "b")) for n in near.names]
     assert away(near, moved) < 0.05 and fit.status.ok
 

@@ -1,5 +1,7 @@
 """Multiple shooting: fits of systems that are themselves disturbed."""
 
+import json
+
 import numpy as np
 import pytest
 from studies import process_noise
@@ -16,6 +18,7 @@ from ddefind._shooting.joint_fit import (
     minus_two_log_likelihood,
 )
 from ddefind._shooting.process_noise import innovations, joint_problem, state_levels
+from support.command import refused, run
 from support.method_of_steps import method_of_steps
 
 FEW = dd.MultipleShooting(starts=4)
@@ -186,6 +189,49 @@ def test_fits_that_are_refused():
         dd.fit(neutral, dd.Data(t[::50], np.cos(t[::50])), optimizer=FEW)
     with pytest.raises(ValueError, match="`starts` must be an integer"):
         dd.MultipleShooting(starts=0)
+
+
+def test_a_fit_on_the_command_line(here, capsys):
+    data = simulate(SYSTEMS["population"], 1, 0.05, seed=4)[0]
+    columns = np.column_stack([data.t, data.x])
+    np.savetxt("data.csv", columns, delimiter=",", header="t,x", comments="")
+    method = ("--method", "multiple-shooting", "--starts", 4)
+    assert (
+        run(
+            "fit",
+            "data.csv",
+            "-e",
+            SYSTEMS["population"].text,
+            *method,
+            "--out",
+            "result",
+        )
+        == 0
+    )
+    assert "Process noise (estimated)" in capsys.readouterr().out
+    assert 'method = "multiple-shooting"' in (here / "result/fit.toml").read_text()
+    saved = dd.load("result")
+    assert isinstance(saved, dd.Estimate) and saved.process is not None
+    # The curve is the path that the system took.
+    t, x, low, high, *_ = np.loadtxt("result/curve.csv", delimiter=",", skiprows=1).T
+    assert np.all((low < x) & (x < high))
+    at_data = np.interp(data.t, t, x)
+    assert np.abs(at_data - saved.fitted[:, 0]).max() < 0.02
+    table = json.loads((here / "result/result.json").read_text())["table"]
+    assert [row["name"] for row in table] == ["r", "K", "b", "tau"]
+
+
+def test_an_unknown_method_is_refused(capsys):
+    said = refused(
+        capsys,
+        "fit",
+        "data.csv",
+        "-e",
+        SYSTEMS["population"].text,
+        "--method",
+        "shooting",
+    )
+    assert "`--method` must be least-squares or multiple-shooting" in said
 
 
 @pytest.mark.slow

@@ -5,10 +5,12 @@ import pytest
 from scipy import stats
 
 import ddefind as dd
+from ddefind._fitting.read_tasks import with_noise_of
 from ddefind._inference.fitted_noise import FittedNoise, noise_interval
 from ddefind.noise._gaussian import AbstractGaussian
-from support.least_squares_problems import LOGISTIC
+from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
 from support.options import QUIET, Options
+from support.repeats import mostly_slow
 from support.unchecked import unchecked
 
 MODEL = dd.equation(LOGISTIC)
@@ -226,3 +228,49 @@ def test_log_normal_values_around_zero_are_zero():
     mean, sd = np.array([0.0, 2.0]), np.array([0.0, 0.1])
     low, high = noise_interval(noise, mean, sd, 1.96)
     assert low[0] == high[0] == 0.0 and 0 < low[1] < 2.0 < high[1]
+
+
+# The likelihood at values that are not the best.
+
+TRUE_NOISE = {
+    "gaussian": dd.noise.Gaussian(0.3),
+    "proportional": dd.noise.Proportional(0.1),
+    "combined": dd.noise.Combined(0.2, 0.05),
+    "lognormal": dd.noise.LogNormal(1.1),
+    "poisson": dd.noise.Poisson(),
+    "negative-binomial": dd.noise.NegativeBinomial(0.1),
+    "student": dd.noise.Student(0.3, 4.0),
+}
+
+
+def partly_below(word, limit):
+    """Data of which those below a limit are only known to be so."""
+    problem = MODEL.problem(TRUTH | {"K": 20.0, "b": 8.0})
+    t = np.linspace(0, 10, 30)
+    f = np.asarray(dd.solve(problem, T=10)(t))
+    noise = TRUE_NOISE[word]
+    y = noise.draw(f, np.asarray(noise.eta()), np.random.default_rng(0))
+    return dd.Data(t, np.maximum(y, limit), below=y < limit)
+
+
+@pytest.mark.parametrize(
+    "word", mostly_slow(TRUE_NOISE, always=("combined", "negative-binomial", "student"))
+)
+def test_derivatives_of_the_likelihood_are_those_of_differences(word):
+    """Of values that were measured, and of some below a limit."""
+    data = partly_below(word, 11.0)
+    assert data.below is not None and 3 < data.below.sum() < 20
+    setup = setup_of(with_noise_of(MODEL.blank, data, word), data)
+    theta = np.array([1.7, 21.0, 7.0, 1.05, *(1.2 * setup.guess[4:])])
+    if word == "lognormal":
+        theta[4] = 1.15
+    found = normal_function(setup)
+    gram = found(theta, 24).gram
+    differences = []
+    for j, value in enumerate(theta):
+        move = 1e-5 * value * (np.arange(len(theta)) == j)
+        high, low = (found(theta + s * move, 24).gram[0, 0] for s in (1, -1))
+        differences.append((high - low) / (2e-5 * value))
+    scale = np.abs(differences).max()
+    assert np.allclose(2 * gram[0, 1:], differences, rtol=1e-6, atol=1e-7 * scale)
+    assert np.linalg.eigvalsh(gram[1:, 1:]).min() >= -1e-9 * np.abs(gram).max()

@@ -5,6 +5,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._search.same_minimum import first_at_minimum, is_mirror_image
+from support.data_sets import simulated
 from support.options import QUIET
 
 
@@ -65,10 +66,9 @@ def test_minima_outside_of_a_narrow_interval_do_not_tie():
     """The signs of a frequency fit about as well, so that the wide interval contains
     both; the narrow one contains neither, and nothing says that it does."""
     model = dd.equation("x' = -k * x(t - tau) + cos(w * t) + 0.004 * w")
-    truth, t = {"k": 0.9, "w": 0.72, "tau": 0.6, "b": 0.5}, np.linspace(0, 20, 60)
-    exact = np.asarray(dd.solve(model.problem(truth), 20.0)(t))
-    noise = 0.1 * np.random.default_rng(0).standard_normal(exact.shape)
-    data, bounds = dd.Data(t, exact + noise), {"w": dd.Parameter(lower=-1, upper=1)}
+    truth = model.problem(k=0.9, w=0.72, tau=0.6, b=0.5)
+    data = simulated(truth, np.linspace(0, 20, 60), 0.1)
+    bounds = {"w": dd.Parameter(lower=-1, upper=1)}
     for level, is_tied in ((0.95, True), (0.5, False)):
         fit = dd.fit(model, data, parameters=bounds, level=level, **QUIET)
         low, high = fit.intervals["w"]

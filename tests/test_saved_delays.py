@@ -10,6 +10,7 @@ import ddefind as dd
 from ddefind._results.describe_problem import describe
 from ddefind._results.saved_file import VERSION, saved_text
 from support.command import python
+from support.general_fits import measured
 from support.repeats import mostly_slow
 from support.results import as_descent, as_estimate, load_estimate
 
@@ -37,9 +38,7 @@ MODELS = {
 
 
 def noisy(problem):
-    x = np.asarray(dd.solve(problem, 12.0)(TIMES))
-    noise = 0.02 * np.std(x) * np.random.default_rng(1).normal(size=x.shape)
-    return dd.Data(TIMES, x + noise)
+    return measured(problem, TIMES)
 
 
 @pytest.fixture(

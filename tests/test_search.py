@@ -5,7 +5,13 @@ import pytest
 from scipy.interpolate import CubicSpline, make_smoothing_spline
 
 import ddefind as dd
-from ddefind._data.smoothing import rough_noise, smooth, spread
+from ddefind._data.smoothing import (
+    rough_noise,
+    smooth,
+    smoothed,
+    smoothed_columns,
+    spread,
+)
 from ddefind._search import explore as _explore, levenberg_marquardt as _levenberg
 from ddefind._search.batches import RefinedFits, score, slow_frequency_limit
 from ddefind._search.bounds import delays_to_try, spacing
@@ -26,7 +32,7 @@ def plain(data=DATA, **parameters):
     return setup_of(MODEL.blank, data, parameters)
 
 
-def smoothed(t, x):
+def curve_of(t, x):
     curve = smooth(dd.Data(t, x))
     assert curve is not None
     return curve
@@ -37,7 +43,7 @@ class TestCurve:
     x = np.sin(2 * t) + 0.1 * np.random.default_rng(4).normal(size=60)
 
     def test_it_is_a_smoothing_spline(self):
-        curve = smoothed(self.t, self.x)
+        curve = curve_of(self.t, self.x)
         inside = np.linspace(self.t[0], self.t[-1], 200)
         found = curve.splines[0](inside)
         # The same family: for some penalty scipy's is the same curve.
@@ -52,7 +58,7 @@ class TestCurve:
         assert np.sqrt(np.mean((slope - 2 * np.cos(2 * inside)) ** 2)) < 0.5
 
     def test_it_is_the_natural_spline_through_its_values(self):
-        found = smoothed(self.t, self.x).splines[0]
+        found = curve_of(self.t, self.x).splines[0]
         same = CubicSpline(found.t, found.x, bc_type="natural")
         t = np.linspace(self.t[0], self.t[-1], 200).reshape(20, 10)
         np.testing.assert_allclose(found(t), same(t), atol=1e-10)
@@ -61,11 +67,11 @@ class TestCurve:
     def test_few_points_in_each_wave_are_no_straight_line(self):
         t = np.linspace(0, 40, 100)
         x = np.sign(np.sin(1.5 * t)) + 0.1 * np.random.default_rng(0).normal(size=100)
-        assert np.std(smoothed(t, x).x(t)) > 0.8 * np.std(x)
+        assert np.std(curve_of(t, x).x(t)) > 0.8 * np.std(x)
 
     def test_it_stays_in_the_range_of_the_data(self):
         x = np.exp(-3 * self.t)
-        found = smoothed(self.t, x).x(np.linspace(0, 6, 500))
+        found = curve_of(self.t, x).x(np.linspace(0, 6, 500))
         assert found.min() >= x.min() and found.max() <= x.max()
 
     def test_too_few_points_have_none(self):
@@ -79,6 +85,42 @@ class TestCurve:
     def test_spread_of_what_does_not_vary(self):
         x = np.array([[5.0, 0.0, np.nan]] * 3)
         np.testing.assert_array_equal(spread(dd.Data([0, 1, 2], x)), [5.0, 1.0, 1.0])
+
+
+# Splines through many columns are those through each column alone.
+
+RANDOM = np.random.default_rng(1)
+TIMES = {
+    "equal": np.linspace(0, 10, 101),
+    "few": np.linspace(3, 4, 5),
+    "random": np.sort(RANDOM.uniform(0, 10, 80)),
+    "very uneven": np.concatenate([np.geomspace(1e-6, 1, 20), np.arange(2.0, 12.0)]),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_each_column_has_its_own_spline(name):
+    t = TIMES[name]
+    x = np.sin(t)[:, None] + 0.1 * RANDOM.normal(size=(len(t), 70))
+    many = smoothed_columns(t, x)
+    for column in (0, 1, 63, 64, 69):
+        alone = smoothed(t, x[:, column])
+        np.testing.assert_allclose(many.x[:, column], alone.x, atol=1e-6)
+        assert many.curvatures[column] == pytest.approx(alone.curvatures)
+        place = np.linspace(t[0], t[-1], 33)
+        np.testing.assert_allclose(
+            many.slope(place)[:, column], alone.slope(place), rtol=1e-5, atol=1e-4
+        )
+
+
+def test_a_column_does_not_depend_on_the_others():
+    t = TIMES["equal"]
+    x = np.cos(t)[:, None] + 0.2 * RANDOM.normal(size=(len(t), 150))
+    whole = smoothed_columns(t, x)
+    for chosen in (slice(0, 3), slice(60, 131), slice(149, 150)):
+        part = smoothed_columns(t, x[:, chosen])
+        assert np.array_equal(part.x, whole.x[:, chosen])
+        assert np.array_equal(part.second, whole.second[:, chosen])
 
 
 class TestStarts:

@@ -11,6 +11,7 @@ from scipy.special import lambertw
 import ddefind as dd
 from ddefind._inference.characteristic_roots import near_root, rightmost_roots
 from ddefind._problem.delays import AbstractConstantDelay
+from support.data_sets import simulated
 from support.options import NEAR
 from support.uncertainties import hand_made_stability
 from support.unchecked import unchecked
@@ -162,9 +163,7 @@ def test_states_that_only_receive_do_not_hide_the_roots():
 def logistic_fit(r, seed=0):
     model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history=0.5)
     truth = model.problem(r=r, K=2.0, tau=1.0)
-    t = np.linspace(0, 15, 80)
-    noise = 0.02 * np.random.default_rng(seed).normal(size=(80, 1))
-    data = dd.Data(t, dd.solve(truth, 15.0)(t) + noise)
+    data = simulated(truth, np.linspace(0, 15, 80), 0.02, seed)
     start = {"r": r, "K": 2.0, "tau": 1.0}
     return dd.fit(model, data, parameters=start, intervals=False, **NEAR)
 
@@ -197,10 +196,8 @@ def test_the_delayed_logistic_equation_turns_unstable_at_half_pi(r, verdict):
 def test_two_states_and_names_of_their_own():
     model = dd.equation("p' = a * p - e * p * q; q' = c * p(t - tau) * q - d * q")
     start = {"a": 1.0, "e": 1.0, "c": 1.0, "d": 1.0, "b[0]": 1.2, "b[1]": 1, "tau": 0.3}
-    truth = model.problem(start)
     t = np.linspace(0, 6, 60)
-    noise = 0.02 * np.random.default_rng(2).normal(size=(60, 2))
-    data = dd.Data(t, dd.solve(truth, 6.0)(t) + noise, names=("p", "q"))
+    data = simulated(model.problem(start), t, 0.02, seed=2, names=("p", "q"))
     fit = dd.fit(model, data, parameters=start, **NEAR)
     found = fit.stability()
     values = fit.values
@@ -288,8 +285,7 @@ def test_the_stability_of_a_fit_with_two_delays():
     model = dd.equation(text, history=0.5)
     truth = {"r": 1.0, "K": 2.0, "p": 0.6, "tau_1": 0.6, "tau_2": 2.2}
     t = np.linspace(0, 20, 120)
-    noise = 0.01 * np.random.default_rng(0).normal(size=(120, 1))
-    data = dd.Data(t, dd.solve(model.problem(truth), 20.0)(t) + noise)
+    data = simulated(model.problem(truth), t, 0.01, seed=0)
     fit = dd.fit(model, data, parameters=truth, **NEAR)
     r, p, tau_1, tau_2 = (fit.values[name] for name in ("r", "p", "tau_1", "tau_2"))
     at_K, at_zero = fit.stability().equilibria

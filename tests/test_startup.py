@@ -1,4 +1,4 @@
-"""How soon a command starts: what it loads, and what it keeps."""
+"""How soon a command starts: what it loads, what it keeps, and how it writes files."""
 
 import gc
 import os
@@ -173,3 +173,17 @@ def test_names_in_another_encoding_are_written(tmp_path):
     name = b"Gr\xc3\xb6\xc3\x9fe".decode("ascii", "surrogateescape")
     write_whole(tmp_path / "fit.toml", f'data = "{name}"')
     assert (tmp_path / "fit.toml").read_text("utf-8") == 'data = "Größe"'
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "results.json"
+    write_whole(file, "old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(file, "new")
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["results.json"]

@@ -13,9 +13,10 @@ from ddefind._problem.parameters import free_parameters
 from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
+from support.data_sets import simulated
+from support.options import QUIET
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
-QUIET: Any = {"progress": False}
 ONE = dd.LeastSquares(starts=1)
 TRUE: Any = {"r": 1.5, "K": 2.0, "tau": 1.0}
 START = {**TRUE, "b@low": 0.2, "b@high": 3.0}
@@ -23,10 +24,8 @@ START = {**TRUE, "b@low": 0.2, "b@high": 3.0}
 
 def experiment(label, b, T=10.0, count=40, noise=0.05, **options):
     truth = MODEL.problem(**TRUE, b=b)
-    t = np.linspace(0, T, count)
-    x = np.asarray(dd.solve(truth, T=T)(t))[:, 0]
-    x = x + noise * np.random.default_rng(count).normal(size=count)
-    return dd.Experiment(dd.Data(t, x), label=label, **options)
+    data = simulated(truth, np.linspace(0, T, count), noise, seed=count)
+    return dd.Experiment(data, label=label, **options)
 
 
 LOW, HIGH = experiment("low", 0.2), experiment("high", 3.0, T=7.0, count=25)

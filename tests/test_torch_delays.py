@@ -13,6 +13,7 @@ from torch import nn
 import ddefind as dd
 from ddefind.torch import DelayODE
 from support import torch_modules as tm
+from support.data_sets import simulated
 
 TAU = {"rest": 1.37, "growth": 0.61}
 TIMES = torch.tensor([0.0, 0.3, 0.9, 1.7, 4.1], dtype=torch.float64)
@@ -174,10 +175,7 @@ def test_a_network_with_two_delays_trains_in_torch():
 def test_two_delays_of_a_torch_module_are_fitted():
     rhs = dd.from_torch(ByNumber(), tau=(0.61, 1.37))
     truth = dd.Problem(rhs, dd.Constant(0.4), (0.61, 1.37))
-    t = np.linspace(0, 12, 61)
-    exact = np.asarray(dd.solve(truth, 12.0)(t))
-    random = np.random.default_rng(3)
-    data = dd.Data(t, exact + 0.002 * random.normal(size=exact.shape))
+    data = simulated(truth, np.linspace(0, 12, 61), 0.002, seed=3)
     start = dd.Problem(rhs, dd.Constant(0.5), (1.0, 1.0))
     fit = dd.fit(start, data, intervals=False)
     assert isinstance(fit, dd.Estimate)

@@ -10,6 +10,7 @@ from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations
 from ddefind._search.setup import CAPACITY
 
+from .data_sets import simulated
 from .options import Options
 from .unchecked import unchecked
 
@@ -20,9 +21,7 @@ TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)
 def logistic_data(count=50, T=10.0, noise=0.02, seed=0, **values):
     """Data of the delayed logistic equation."""
     problem = dd.equation(LOGISTIC).problem(TRUTH | values)
-    t = np.linspace(0, T, count)
-    x = np.asarray(dd.solve(problem, T=T)(t))
-    return dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
+    return simulated(problem, np.linspace(0, T, count), noise, seed)
 
 
 def setup_of(problem, data, parameters=None, n=10, solver=None):

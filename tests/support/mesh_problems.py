@@ -25,6 +25,8 @@ from ddefind._solve.solve import solve_mesh
 from ddefind._solve.time_grid import points_of
 from ddefind._util.arrays import write
 
+from .vectors import size_of, split
+
 TIMES = 12
 # The steps of central differences: of the delays and switches, where the solution has
 # few derivatives, and of all other values.
@@ -109,16 +111,11 @@ class Structure:
 
     def split(self, theta: Any) -> dict[str, Any]:
         """The values by name."""
-        parts, first = {}, 0
-        for name, shape in self.shapes().items():
-            size = int(np.prod(shape))
-            parts[name] = theta[first : first + size].reshape(shape)
-            first += size
-        return parts
+        return split(theta, self.shapes())
 
     @property
     def size(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self.shapes().values())
+        return size_of(self.shapes())
 
     @property
     def moving(self) -> np.ndarray:
