@@ -175,7 +175,8 @@ def test_the_gradient_on_a_mesh(overlaps):
 
 @pytest.mark.parametrize("overlaps", [False, True])
 def test_least_squares_on_a_mesh(overlaps):
-    setup = setup_of(two_delays(), DATA)
+    problem = two_delays()
+    setup = setup_of(problem, DATA)
     plan = setup.model.mesh
     assert plan is not None
     plan = MeshPlan(plan.points, plan.record, overlaps)
@@ -194,9 +195,8 @@ def test_least_squares_on_a_mesh(overlaps):
         gram = jnp.zeros((theta.shape[0] + 1,) * 2)
         return jax.lax.fori_loop(0, 3, one, (theta, memory, gram))[2]
 
-    theta = jnp.asarray(
-        [dd.parameter_values(two_delays())[n] for n in model.free.names]
-    )
+    values = dd.parameter_values(problem)
+    theta = jnp.asarray([values[name] for name in model.free.names])
     text = compiled(normal, theta)
     assert is_machine_code(text)
     assert not copies_in_loops(text, capacity)

@@ -193,21 +193,9 @@ def test_fits_that_are_refused():
 
 def test_a_fit_on_the_command_line(here, capsys):
     data = simulate(SYSTEMS["population"], 1, 0.05, seed=4)[0]
-    columns = np.column_stack([data.t, data.x])
-    np.savetxt("data.csv", columns, delimiter=",", header="t,x", comments="")
-    method = ("--method", "multiple-shooting", "--starts", 4)
-    assert (
-        run(
-            "fit",
-            "data.csv",
-            "-e",
-            SYSTEMS["population"].text,
-            *method,
-            "--out",
-            "result",
-        )
-        == 0
-    )
+    data.to_csv("data.csv")
+    fit = ("fit", "data.csv", "-e", SYSTEMS["population"].text, "--starts", 4)
+    assert run(*fit, "--method", "multiple-shooting", "--out", "result") == 0
     assert "Process noise (estimated)" in capsys.readouterr().out
     assert 'method = "multiple-shooting"' in (here / "result/fit.toml").read_text()
     saved = dd.load("result")
@@ -222,15 +210,7 @@ def test_a_fit_on_the_command_line(here, capsys):
 
 
 def test_an_unknown_method_is_refused(capsys):
-    said = refused(
-        capsys,
-        "fit",
-        "data.csv",
-        "-e",
-        SYSTEMS["population"].text,
-        "--method",
-        "shooting",
-    )
+    said = refused(capsys, "fit", "a.csv", "-e", "x' = -x", "--method", "shooting")
     assert "`--method` must be least-squares or multiple-shooting" in said
 
 

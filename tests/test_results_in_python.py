@@ -161,8 +161,8 @@ def test_wrong_arguments_are_answered(fit):
         fit.predict(parameters={0: 1.0})
 
 
-# What `fit`, `fit_many` and `load` return is what type checkers see: pyright checks each
-# `assert_type`, and the tests the results.
+# What `fit`, `fit_many` and `load` return is what type checkers see: pyright checks
+# each `assert_type`, and the tests the results.
 
 PROBLEM = dd.Problem(dd.models.Exponential(0.1, -1.0), dd.Constant(1.0), tau=1.5)
 
