@@ -177,7 +177,7 @@ def test_a_rate_that_may_be_infinite_has_an_open_interval():
     noise = 0.05 * np.random.default_rng(1).standard_normal(60)
     data = dd.Data(t, exact + noise, names=["x"])
     model = dd.equation("x' = -k * (x - cos(t))")
-    fit = dd.fit(model, data, history="constant", progress=False)
+    fit = dd.fit(model, data, history="constant")
     assert isinstance(fit.solver, dd.Radau)
     low, high = fit.intervals["k"]
     assert 20 < low < 300 and high == np.inf
@@ -192,7 +192,7 @@ def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
     truth = model.problem({"r": 1.4, "K": 2.0, "tau": 1.0, "b": 0.5})
     t = np.linspace(0.2, 12, 60)
     data = simulated(truth, t, 0.03, seed=3, names=["x"])
-    options = {"history": "constant", "progress": False}
+    options = {"history": "constant"}
     fixed = dd.fit(model, data, solver=dd.RK4(), **options)
     adaptive = dd.fit(model, data, solver=solver, **options)
     for name in fixed.names:

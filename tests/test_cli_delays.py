@@ -76,11 +76,7 @@ def test_a_delay_much_shorter_than_the_record_is_no_obstacle(capsys):
         (TEXT, {}, ["r", "K", "c", "b", "tau_1", "tau_2"]),
         (DOSE, {"lag": 0.9}, ["k", "dose", "lag"]),
         # The switch is after five delays.
-        (
-            "x' = -k * x(t - tau) + (t > s) * d",
-            {"s": 9.1},
-            ["k", "s", "d", "b", "tau"],
-        ),
+        ("x' = -k * x(t - tau) + (t > s) * d", {"s": 9.1}, ["k", "s", "d", "b", "tau"]),
     ],
 )
 @pytest.mark.slow

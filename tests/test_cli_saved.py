@@ -211,7 +211,6 @@ def test_open_intervals_in_words():
         data,
         parameters={"k": dd.Parameter(lower=0, upper=5)},
         optimizer=dd.LeastSquares(starts=4),
-        progress=False,
     )
     said = {name: interval_in_words(fit, fit.profile(name), 0.95) for name in fit.names}
     assert said["b"].startswith("`b` is 2.0")

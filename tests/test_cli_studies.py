@@ -10,6 +10,7 @@ import pytest
 import ddefind as dd
 from ddefind._cli.fit_settings import combine_settings
 from support.command import TEXT, options, refused, rows, run
+from support.repeats import entries
 
 DRIVEN = "x' = u - k * x"
 
@@ -110,78 +111,54 @@ def test_a_study_with_doses_is_fitted_and_predicted():
             assert float(row["x"]) == pytest.approx(value, rel=0.05)
 
 
-# Options, the equation, and what is said of them.
-REFUSED = [
-    ("zeros.csv --inputs u=short.csv", DRIVEN, "The input 'u' is not known"),
-    (
-        "zeros.csv --inputs u",
-        DRIVEN,
-        "there is no column 'u' for the input 'u'.*`--inputs \"u=FILE.csv:COLUMN\"`",
-    ),
-    (
-        "zeros.csv --inputs u=warn.csv:T",
-        DRIVEN,
-        "warn.csv: there is no such file. Did you mean 'warm.csv'",
-    ),
-    (
-        "zeros.csv --doses late.csv",
-        TEXT,
-        "late.csv, line 3, column 'amount': the dose at 40 is after the record",
-    ),
-    ("zeros.csv --doses overlap.csv", TEXT, "infusions.*overlap"),
-    (
-        "study.csv --group id --doses label.csv",
-        TEXT,
-        "no experiment is called 'lo'. Did you mean 'low'",
-    ),
-    ("zeros.csv --doses y=doses.csv", TEXT, "'y', which is no state"),
-    ("counts.csv --noise poisson", TEXT, "`x` has negative values"),
-    ("zeros.csv --noise lognormal", TEXT, "`x` has zeros.*`<0.1`"),
-    ("zeros.csv --noise poison", TEXT, "Did you mean 'poisson'"),
-    (
-        "study.csv --group id --values K",
-        TEXT,
-        "experiment 'low' has the value 3 here, but 2.*`--inputs",
-    ),
-    ("study.csv", TEXT, "distinguishes rows of the same time.*`--group"),
-    (
-        "study.csv --group ID",
-        TEXT,
-        r"there is no column 'ID' \(`--group`\). Did you mean 'id'",
-    ),
-    (
-        "zeros.csv --per-experiment K",
-        TEXT,
-        "`--per-experiment` goes with several experiments",
-    ),
-    (
-        "study.csv --group id --set K=1 --per-experiment K",
-        TEXT,
-        "`--per-experiment` does not go with `--set`",
-    ),
-    (
-        "zeros.csv spelt.csv",
-        TEXT,
-        "a column 'X', and experiment 'zeros' a column 'x'",
-    ),
-    (
-        "zeros.csv --inputs u=warm.csv:T --input-kind step",
-        DRIVEN,
-        "`--input-kind` must be linear, steps or cubic, but got 'step'",
-    ),
-]
+# Options, and what is said of them.
+REFUSED = r"""
+zeros.csv --inputs u=short.csv
+    The input 'u' is not known
+zeros.csv --inputs u
+    there is no column 'u' for the input 'u'.*`--inputs "u=FILE.csv:COLUMN"`
+zeros.csv --inputs u=warn.csv:T
+    warn.csv: there is no such file. Did you mean 'warm.csv'
+zeros.csv --doses late.csv
+    late.csv, line 3, column 'amount': the dose at 40 is after the record
+zeros.csv --doses overlap.csv
+    infusions.*overlap
+study.csv --group id --doses label.csv
+    no experiment is called 'lo'. Did you mean 'low'
+zeros.csv --doses y=doses.csv
+    'y', which is no state
+counts.csv --noise poisson
+    `x` has negative values
+zeros.csv --noise lognormal
+    `x` has zeros.*`<0.1`
+zeros.csv --noise poison
+    Did you mean 'poisson'
+study.csv --group id --values K
+    experiment 'low' has the value 3 here, but 2.*`--inputs
+study.csv
+    distinguishes rows of the same time.*`--group
+study.csv --group ID
+    there is no column 'ID' \(`--group`\). Did you mean 'id'
+zeros.csv --per-experiment K
+    `--per-experiment` goes with several experiments
+study.csv --group id --set K=1 --per-experiment K
+    `--per-experiment` does not go with `--set`
+zeros.csv spelt.csv
+    a column 'X', and experiment 'zeros' a column 'x'
+zeros.csv --inputs u=warm.csv:T --input-kind step
+    `--input-kind` must be linear, steps or cubic, but got 'step'
+"""
 
 
-@pytest.mark.parametrize("given, equation, message", REFUSED)
-def test_bad_input_is_a_sentence_and_nothing_is_fitted(
-    given, equation, message, capsys
-):
+@pytest.mark.parametrize("given, message", entries(REFUSED))
+def test_bad_input_is_a_sentence_and_nothing_is_fitted(given, message, capsys):
     Path("short.csv").write_text("t,u\n0,1\n3,2\n")
     Path("late.csv").write_text("t,amount\n1,5\n40,2\n")
     Path("overlap.csv").write_text("t,amount,duration\n0.5,5,2\n1,5,2\n")
     Path("label.csv").write_text("t,amount,id\n1,5,lo\n")
     Path("spelt.csv").write_text("t,X\n0,1\n1,2\n")
     Path("study.csv").write_text("id,t,x,K\nlow,0,1,2\nlow,1,2,3\nhigh,0,1,2\n")
+    equation = DRIVEN if "--inputs" in given else TEXT
     said = refused(capsys, "fit", *given.split(), "-e", equation, "--out", "out")
     assert re.search(message, said), said
     assert not Path("out").exists()

@@ -70,7 +70,7 @@ def test_a_table_of_fits(home, capsys):
     for row in (each for each in table if each["fit"] == "delayed-usual"):
         data = dd.read_csv(row["file"])
         method = dd.LeastSquares(starts=2)
-        alone = dd.fit(MODEL, data, optimizer=method, intervals=False, progress=False)
+        alone = dd.fit(MODEL, data, optimizer=method, intervals=False)
         for name, value in alone.values.items():
             assert float(row[name]) == pytest.approx(value, rel=1e-4)
             error = alone.standard_errors[name]

@@ -20,11 +20,11 @@ def _record(b: float, count: int = 31) -> dd.Data:
 def learned() -> dd.Estimate:
     study = [dd.Experiment(_record(b), label=f"{b}") for b in (1.0, 1.5)]
     method = dd.LeastSquares(starts=4)
-    return dd.fit(MODEL, study, optimizer=method, intervals=False, progress=False)
+    return dd.fit(MODEL, study, optimizer=method, intervals=False)
 
 
 def test_a_new_record_goes_on_as_the_system_does(learned):
-    new = dd.continue_from(learned, _record(3.0, 12), intervals=False, progress=False)
+    new = dd.continue_from(learned, _record(3.0, 12), intervals=False)
     assert new.names == ("b",)
     assert new.values["b"] == pytest.approx(3.0, abs=1e-4)
     np.testing.assert_allclose(new.predict(TIMES).mean, _record(3.0).x, atol=1e-3)
@@ -32,7 +32,7 @@ def test_a_new_record_goes_on_as_the_system_does(learned):
 
 def test_many_records_are_continued_side_by_side(learned):
     beginnings = [_record(b, 12) for b in (0.5, 2.0)]
-    found = dd.continue_from(learned, beginnings, progress=False)
+    found = dd.continue_from(learned, beginnings)
     np.testing.assert_allclose(found.best[:, 0], [0.5, 2.0], atol=1e-4)
 
 

@@ -28,9 +28,7 @@ def data_of(system, points, level, seed):
 
 def discovered(data, *terms, **options):
     """A discovery without intervals."""
-    return dd.discover(
-        data, *terms, **{"intervals": False, "progress": False} | options
-    )
+    return dd.discover(data, *terms, **{"intervals": False} | options)
 
 
 def fitted_again(found):

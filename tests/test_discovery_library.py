@@ -47,10 +47,7 @@ def test_polynomials_are_all_products_of_states_and_delayed_states():
 
 
 def test_families_and_formulas_stand_for_each_delay():
-    assert texts("saturation") == [
-        "x / (h_x + x)",
-        "x(t - tau) / (h_x + x(t - tau))",
-    ]
+    assert texts("saturation") == ["x / (h_x + x)", "x(t - tau) / (h_x + x(t - tau))"]
     both = texts("tanh(x(t - tau))", "x", delays=2)
     assert both == ["tanh(x(t - tau_1))", "tanh(x(t - tau_2))", "x"]
     (term,) = read_terms("x(t - tau)^n / (K^n + x(t - tau)^n)", ("x",), 1)
@@ -93,10 +90,7 @@ def test_the_text_of_a_structure_says_what_its_program_computes():
     values = dict(zip(("c_1", "c_2", "c_3", "c_4"), coefficients.tolist()))
     problem = model.problem({"b[0]": 1.0, "b[1]": 1.0, "tau": 1.0, **values})
     by_text = problem.rhs(x, y, jnp.array(1.0), jnp.array(0.0))
-    expected = [
-        -0.3 + 2 * (0.3 - 0.09) - 3 * (-0.4 + 1),
-        0.3 - 2.4 - 0.5 * 1.2 + 0.7,
-    ]
+    expected = [-0.3 + 2 * (0.3 - 0.09) - 3 * (-0.4 + 1), 0.3 - 2.4 - 0.5 * 1.2 + 0.7]
     assert np.allclose(by_program, expected) and np.allclose(by_text, expected)
 
 

@@ -130,7 +130,6 @@ def test_a_fit_with_doses():
         parameters={"b": dd.Fixed(0.0)},
         optimizer=dd.LeastSquares(starts=8),
         intervals=False,
-        progress=False,
     )
     for name, value in truth.items():
         assert found.best[found.names.index(name)] == pytest.approx(value, rel=0.05)

@@ -1,11 +1,10 @@
 """Texts that are almost equations: each error shows the line, with a caret where it is
 wrong."""
 
-import re
-
 import pytest
 
 import ddefind as dd
+from support.repeats import entries
 
 # In each text a mark shows where the caret stands; below it is what is said.
 MARKED = """\
@@ -142,14 +141,13 @@ The equations have more than 50 different delays.
 }
 
 
-@pytest.mark.parametrize("entry", re.split(r"\n(?! )", MARKED.strip()))
-def test_errors_show_the_line_with_a_caret(entry):
-    marked, *said = entry.splitlines()
+@pytest.mark.parametrize("marked, said", entries(MARKED))
+def test_errors_show_the_line_with_a_caret(marked, said):
     before, after = marked.split("|")
     with pytest.raises(dd.EquationError) as caught:
         dd.equation(before + after)
     shown = f"\n  line 1: {before}{after}\n{' ' * (10 + len(before))}^"
-    assert str(caught.value) == " ".join(map(str.strip, said)) + shown
+    assert str(caught.value) == said + shown
 
 
 @pytest.mark.parametrize("text", ERRORS)

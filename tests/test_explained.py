@@ -8,7 +8,7 @@ import ddefind as dd
 from ddefind._data.smoothing import smooth_variance
 from ddefind._inference.explained import explained
 from support.method_of_steps import method_of_steps
-from support.options import NEAR, QUIET
+from support.options import NEAR
 from support.results import load_estimate
 
 T = np.linspace(0, 20, 40)
@@ -37,7 +37,7 @@ def explained_by(model, data, **options):
 
 def test_pure_noise_is_not_explained(tmp_path):
     x = 2 + 0.3 * np.random.default_rng(4).normal(size=40)
-    fit = dd.fit(LOGISTIC, dd.Data(T, x), optimizer=FEW, **QUIET)
+    fit = dd.fit(LOGISTIC, dd.Data(T, x), optimizer=FEW)
     assert fit.explained is not None and fit.explained.by_chance
     assert "The model explains" in str(fit)
     assert "That is no more than chance: noise around a constant" in str(fit)
@@ -52,7 +52,7 @@ def test_shuffled_data_tell_noise_that_the_search_happens_to_follow():
     for seed in (5007, 5012):
         x = 2 + 0.3 * np.random.default_rng(seed).normal(size=60)
         data = dd.Data(np.linspace(0, 20, 60), x)
-        fit = dd.fit(LOGISTIC, data, intervals=False, **QUIET)
+        fit = dd.fit(LOGISTIC, data, intervals=False)
         left, around = fit.loss, np.sum((x - x.mean()) ** 2)
         assert fdtrc(3, 56, (around - left) / 3 / (left / 56)) < 0.05
         found.append(explained(fit.uncertainty, fit.fitted))
@@ -85,7 +85,7 @@ def test_a_good_fit_says_nothing_of_what_it_explains():
 @pytest.mark.slow
 def test_a_constant_may_fit_better_than_the_model():
     x = 2 + np.sin(40 * T) + 0.1 * np.random.default_rng(1).normal(size=40)
-    fit = dd.fit(dd.equation("x' = -k", history=[5.0]), dd.Data(T, x), **QUIET)
+    fit = dd.fit(dd.equation("x' = -k", history=[5.0]), dd.Data(T, x))
     assert fit.explained is not None and fit.explained.by_chance
     assert "explains 0% of the variance of `x`" in str(fit)
 

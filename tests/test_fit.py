@@ -9,7 +9,7 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET, Options
+from support.options import Options
 from support.repeats import mostly_slow
 from support.results import as_descent, path_of
 
@@ -62,7 +62,6 @@ def test_path_of_adam_agrees_with_plain_numpy():
         solver=dd.RK2(),
         steps_per_delay=10,
         epochs=500,
-        **QUIET,
     )
     spline = CubicSpline(CLEAN.t, CLEAN.x[:, 0])
     expected = numpy_adam(
@@ -89,7 +88,6 @@ def test_every_optimiser_lowers_every_loss(model, make):
         optimizer=optimizer,
         epochs=40,
         **steps,
-        **QUIET,
     )
     assert fit.status.ok
     assert fit.loss < 0.9 * fit.losses[0]
@@ -100,7 +98,7 @@ def test_every_optimiser_lowers_every_loss(model, make):
 def test_lbfgs_finds_noise_free_parameters():
     truth = EXPERIMENTS["exponential"].true
     data = dd.Data(t := np.linspace(0, 10, 101), dd.solve(truth, 10.0)(t))
-    fit = dd.fit(START, data, optimizer=dd.LBFGS(), epochs=200, **QUIET)
+    fit = dd.fit(START, data, optimizer=dd.LBFGS(), epochs=200)
     np.testing.assert_allclose(fit.best, [-2, -2, 1.5, 4, 1], rtol=1e-3)
 
 
@@ -110,7 +108,7 @@ def test_fixed_tied_and_bounded_parameters():
         "history.a": dd.Tied("b"),
         "tau": dd.Parameter(start=1.4, lower=1.2, upper=1.5),
     }
-    fit = as_descent(dd.fit(START, CLEAN, parameters=parameters, epochs=200, **QUIET))
+    fit = as_descent(dd.fit(START, CLEAN, parameters=parameters, epochs=200))
     assert fit.names == ("theta_1", "b", "tau")
     assert float(fit.problem.rhs.theta_0) == -2.0
     assert float(fit.problem.history.a[0]) == fit.values["b"]
@@ -120,10 +118,7 @@ def test_fixed_tied_and_bounded_parameters():
 
 def test_random_start_by_seed():
     box = {"theta_1": dd.Parameter("random", lower=-3, upper=-1)}
-    starts = [
-        dd.fit(START, CLEAN, parameters=box, seed=s, epochs=1, **QUIET)
-        for s in (1, 1, 2)
-    ]
+    starts = [dd.fit(START, CLEAN, parameters=box, seed=s, epochs=1) for s in (1, 1, 2)]
     values = [as_descent(fit).first[1] for fit in starts]
     assert values[0] == values[1] != values[2]
 
@@ -142,7 +137,7 @@ def fitted_to_a_line(rhs, start, slope, **options):
     """A fit of the delay alone."""
     t = np.linspace(0, 3, 31)
     problem, data = dd.Problem(rhs, dd.Constant(0.0), start), dd.Data(t, slope * t)
-    return dd.fit(problem, data, **QUIET, **options)
+    return dd.fit(problem, data, **options)
 
 
 @pytest.mark.parametrize("start, end", [(5.0, 0.05), (0.05, 5.0)])
@@ -157,14 +152,14 @@ def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
 
 def test_no_finite_loss_at_the_start():
     start = dd.Problem(dd.models.Exponential(900.0, 900.0), dd.Constant(1.0), 1.0)
-    fit = dd.fit(start, CLEAN, epochs=9, **QUIET)
+    fit = dd.fit(start, CLEAN, epochs=9)
     assert fit.status is dd.Status.no_start
     assert "Epoch 0" in fit.message and "theta_0 = 900" in fit.message
     assert fit.to_dict()["loss"] is None
 
 
 def test_an_exploding_step_is_halved_until_it_works():
-    fit = dd.fit(START, CLEAN, optimizer=dd.SGD(1.0), epochs=300, **QUIET)
+    fit = dd.fit(START, CLEAN, optimizer=dd.SGD(1.0), epochs=300)
     assert np.isinf(fit.losses).any()
     assert fit.loss < fit.losses[0]
     assert np.isfinite(fit.best).all() and fit.values["tau"] > 0
@@ -200,17 +195,17 @@ def test_interrupt_keeps_the_best():
 
 
 def test_threshold_and_epochs():
-    fit = as_descent(dd.fit(START, CLEAN, threshold=100.0, **QUIET))
+    fit = as_descent(dd.fit(START, CLEAN, threshold=100.0))
     assert fit.status is dd.Status.threshold
     assert fit.losses[-1] < 100 <= fit.losses[-2]
-    none = as_descent(dd.fit(START, CLEAN, epochs=0, **QUIET))
+    none = as_descent(dd.fit(START, CLEAN, epochs=0))
     assert len(none.losses) == 1 and np.array_equal(none.best, none.first)
 
 
 def test_result_prints_and_saves(tmp_path):
     hiv = EXPERIMENTS["hiv"]
     known = {f"rhs.{name}": dd.Fixed() for name in hiv.fixed}
-    fit = dd.fit(hiv.start, hiv.clean, parameters=known, epochs=20, **QUIET)
+    fit = dd.fit(hiv.start, hiv.clean, parameters=known, epochs=20)
     text = str(fit)
     assert "omega[1]" in text and "Ran all its epochs" in text
     assert json.loads(json.dumps(fit.to_dict()))["parameters"]["tau"] > 0
@@ -232,7 +227,7 @@ def test_result_prints_and_saves(tmp_path):
     ],
 )
 def test_bad_input(change, message):
-    options: Options = {"optimizer": dd.Adam(), **QUIET, **change}
+    options: Options = {"optimizer": dd.Adam(), **change}
     with pytest.raises((ValueError, TypeError), match=message):
         dd.fit(START, CLEAN, **options)
 

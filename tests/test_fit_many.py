@@ -13,7 +13,7 @@ from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind._solve.grid import Grid
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET, Options
+from support.options import Options
 from support.repeats import mostly_slow
 from support.results import as_descent
 
@@ -39,7 +39,6 @@ def test_as_each_alone(model, published):
         solver=dd.RK2(),
         steps_per_delay=10,
         epochs=60,
-        **QUIET,
     )
     batch = dd.fit_many(EXPERIMENTS[model].start, sets, **options)
     for index in (0, 4):
@@ -72,11 +71,7 @@ def test_different_times_starts_and_routes(rows, route, loss):
     sets = [dd.Data(data.t[part], data.x[part]) for part in ROWS[rows]]
     starts = [{"tau": 0.61}, {"tau": 1.1, "b": 2.2}, {"theta_0": 1.4}]
     options: Options = dict(
-        loss=LOSSES[loss],
-        gradient=ROUTES[route],
-        solver=dd.RK2(),
-        epochs=25,
-        **QUIET,
+        loss=LOSSES[loss], gradient=ROUTES[route], solver=dd.RK2(), epochs=25
     )
     start = EXPERIMENTS["logistic"].start
     batch = dd.fit_many(start, sets, starts=starts, **options)
@@ -88,16 +83,16 @@ def test_different_times_starts_and_routes(rows, route, loss):
 def test_a_fit_that_explodes_does_not_disturb_the_others():
     sets = noisy("exponential", 6)
     starts = [{}] * 5 + [{"theta_0": 900.0}]
-    batch = dd.fit_many(START, sets, starts=starts, epochs=50, **QUIET)
+    batch = dd.fit_many(START, sets, starts=starts, epochs=50)
     assert batch.statuses[5] is dd.Status.no_start
     assert all(status is dd.Status.finished for status in batch.statuses[:5])
-    calm = dd.fit_many(START, sets[:5], epochs=50, **QUIET)
+    calm = dd.fit_many(START, sets[:5], epochs=50)
     np.testing.assert_allclose(batch.best[:5], calm.best, rtol=1e-8)
 
 
 def test_fits_end_at_their_own_epoch():
     sets = noisy("exponential", 40)
-    batch = dd.fit_many(START, sets, threshold=60.0, epochs=400, **QUIET)
+    batch = dd.fit_many(START, sets, threshold=60.0, epochs=400)
     assert set(batch.statuses) == {dd.Status.threshold}
     assert len(set(batch.epochs.tolist())) > 1
     for fit in batch:
@@ -116,7 +111,6 @@ def test_random_starts_and_lbfgs():
         solver=dd.RK2(),
         steps_per_delay=10,
         epochs=60,
-        **QUIET,
     )
     assert len(np.unique(batch.first[:, -1])) == 4
     assert np.sum(batch.loss < 1e-6) >= 2
@@ -128,7 +122,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="Give one or 3"):
         dd.fit_many([START] * 2, sets)
     with pytest.raises(IndexError, match="3 fits"):
-        dd.fit_many(START, sets, epochs=1, **QUIET)[3]
+        dd.fit_many(START, sets, epochs=1)[3]
     known: Options = {"parameters": {"tau": dd.Fixed()}, "optimizer": dd.Adam()}
     with pytest.raises(ValueError, match="fixed"):
         dd.fit_many([START, truth], sets[0], **known)

@@ -12,7 +12,6 @@ import pytest
 
 import ddefind as dd
 from support.data_sets import simulated
-from support.options import QUIET
 
 PAST = dd.Constant(0.5)
 T = np.linspace(0, 10, 40)
@@ -72,7 +71,7 @@ def test_numpy_tables_are_constants_and_numbers_and_jax_arrays_are_learned():
     data = dd.Data(T, np.ones(40))
     slope = dd.value_and_grad(problem, data)[1]
     assert slope.rhs.table is None and slope.rhs.curve.shape == (2,)
-    fit = dd.fit(problem, data, optimizer=dd.Adam(), epochs=2, **QUIET)
+    fit = dd.fit(problem, data, optimizer=dd.Adam(), epochs=2)
     np.testing.assert_array_equal(fit.problem.rhs.table, np.arange(4.0))
     assert not np.array_equal(fit.problem.rhs.curve, np.zeros(2))
 
@@ -80,7 +79,7 @@ def test_numpy_tables_are_constants_and_numbers_and_jax_arrays_are_learned():
 def test_a_function_alone_is_fitted():
     truth = dd.Problem(functools.partial(logistic, r=1.5, K=1.2), PAST, tau=1.0)
     data = simulated(truth, T, 0.01)
-    fit = dd.fit(logistic, data, optimizer=NEAR, intervals=False, **QUIET)
+    fit = dd.fit(logistic, data, optimizer=NEAR, intervals=False)
     true = {"r": 1.5, "K": 1.2, "b": 0.5, "tau": 1.0}
     for name, value in true.items():
         assert abs(fit.values[name] - value) < 5 * fit.standard_errors[name]
@@ -93,9 +92,7 @@ def test_a_function_alone_has_a_state_for_each_column_and_the_given_history():
 
     two = np.stack([1 + 0.1 * np.sin(T), 1 + 0.1 * np.cos(T)], axis=1)
     settings = {"b[0]": 1.0, "b[1]": 1.0, "history.a": 0.0, "tau": 0.5}
-    fit = dd.fit(
-        rhs, dd.Data(T, two), history="affine", epochs=2, parameters=settings, **QUIET
-    )
+    fit = dd.fit(rhs, dd.Data(T, two), history="affine", epochs=2, parameters=settings)
     assert list(fit.names)[1:3] == ["history.a[0]", "history.a[1]"]
     with pytest.raises(ValueError, match="is for models that are texts"):
         dd.fit(rhs, dd.Data(T, two), history="auto")

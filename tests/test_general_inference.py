@@ -59,11 +59,7 @@ def test_predictions_are_the_solution_with_its_derivatives(kind):
         ("gamma", {"k": 0.5}, "`k` is the shape of a gamma distribution, .* got 0.5"),
         ("gamma", {"m": 0.0}, "`m` must be positive, but got 0"),
         ("neutral", {"tau": -1.0}, "`tau` must be positive, but got -1"),
-        (
-            "state",
-            {"a": -1.0},
-            r"The delay `a / \(1 \+ N\)` becomes negative",
-        ),
+        ("state", {"a": -1.0}, r"The delay `a / \(1 \+ N\)` becomes negative"),
         ("gamma", {"b": -1.0}, "The solution cannot be continued beyond t = 1"),
     ],
 )

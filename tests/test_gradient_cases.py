@@ -157,8 +157,7 @@ def test_data_that_begin_late():
 
 
 @pytest.mark.parametrize(
-    "name",
-    mostly_slow(("jump", "delay beyond T", "observe", "time"), ("jump", "time")),
+    "name", mostly_slow(("jump", "delay beyond T", "observe", "time"), ("jump", "time"))
 )
 def test_the_published_nodes_off_the_grid(name):
     # On the grid this loss has a kink in tau: the last node jumps by a step.

@@ -13,7 +13,7 @@ import ddefind as dd
 from ddefind._search.guide import make_guide
 from ddefind._search.symmetries import rate_of
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
-from support.options import QUIET, Options
+from support.options import Options
 
 PREDATOR = (
     "N' = r * N * (1 - N / K) - a * N * P; P' = e * N(t - tau) * P(t - tau) - m * P"
@@ -132,7 +132,7 @@ class TestGuide:
 def test_prey_alone(seed, parameters):
     """The predator is hidden: the best fit is that from the truth."""
     model, data = dd.equation(PREDATOR), prey_only(seed)
-    plain: Options = {"intervals": False, "progress": False}
+    plain: Options = {"intervals": False}
     fit = dd.fit(model, data, parameters=parameters, seed=seed, **plain)
     one, truth = dd.LeastSquares(starts=1), model.problem(PREDATOR_TRUTH)
     known = data.select(model.observed)
@@ -145,7 +145,7 @@ def test_prey_alone(seed, parameters):
 def test_a_short_delay_and_few_points():
     t = np.arange(16) * 2.0
     data = dd.Data(t, record(HUTCHINSON, HUTCHINSON_TRUTH, t, 0.1))
-    fit = dd.fit(dd.equation(HUTCHINSON), data, progress=False)
+    fit = dd.fit(dd.equation(HUTCHINSON), data)
     low, high = fit.intervals["tau"]
     assert 1.95 < low < 2.0 < high < 2.05
 
@@ -154,7 +154,7 @@ def test_times_that_begin_late():
     t, text = np.linspace(0, 12, 60), LOGISTIC
     x = record(text, TRUTH, t, 0.02)
     early, late = (
-        dd.fit(dd.equation(text), dd.Data(t + shift, x), **QUIET) for shift in (0, 1000)
+        dd.fit(dd.equation(text), dd.Data(t + shift, x)) for shift in (0, 1000)
     )
     np.testing.assert_allclose(late.best, early.best, rtol=1e-8)
     assert late.data.origin == 1000
@@ -190,5 +190,5 @@ def test_no_fit_oscillates_unseen_between_the_data():
     x = integrate(LOGISTIC, values, np.append(0.0, 324 + t))
     assert x is not None
     noise = 0.5 * np.random.default_rng(1).standard_normal((60, 1))
-    fit = dd.fit(dd.equation(LOGISTIC), dd.Data(t, x[1:] + noise), **QUIET)
+    fit = dd.fit(dd.equation(LOGISTIC), dd.Data(t, x[1:] + noise))
     assert 6 < fit.values["tau"] < 9

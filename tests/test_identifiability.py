@@ -18,7 +18,7 @@ from ddefind._inference.profile_intervals import (
     nearest_image,
 )
 from support.data_sets import simulated
-from support.options import NEAR, QUIET
+from support.options import NEAR
 from support.uncertainties import hand_made
 
 
@@ -190,7 +190,7 @@ def two_delays(text, truth, start=None):
     model = dd.equation(text, history=[1.0])
     data = simulated(model.problem(truth), np.linspace(0, 15, 120), 0.005, seed=1)
     settings = {n: dd.Parameter(v, lower=v / 9, upper=9 * v) for n, v in truth.items()}
-    return dd.fit(model, data, parameters=settings, **QUIET)
+    return dd.fit(model, data, parameters=settings)
 
 
 @pytest.mark.slow

@@ -225,7 +225,7 @@ def test_a_table_is_no_parameter_of_a_fit():
     model, problem = driven()
     data = simulated(problem, np.linspace(0, T, 40))
     few = dd.LeastSquares(starts=4)
-    options: Any = {"optimizer": few, "intervals": False, "progress": False}
+    options: Any = {"optimizer": few, "intervals": False}
     found = dd.fit(model, data, inputs={"u": table()}, **options)
     assert found.values["tau"] == pytest.approx(1.5, abs=1e-3)
 
@@ -234,7 +234,7 @@ def test_a_table_is_no_parameter_of_a_fit():
 def test_a_fit_with_an_input():
     model, problem = driven()
     data = simulated(problem, np.linspace(0, T, 40), 0.02, seed=1)
-    found = dd.fit(model, data, inputs={"u": table()}, progress=False)
+    found = dd.fit(model, data, inputs={"u": table()})
     assert found.best[found.names.index("tau")] == pytest.approx(1.5, abs=0.1)
     assert np.isfinite(found.predict(8.0).mean).all()
     with pytest.raises(ValueError, match="not known from 8 to"):

@@ -12,7 +12,7 @@ from ddefind._fitting import many_searches
 from ddefind._many_fits import search as many_search
 from ddefind._many_fits.starts import Streams
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET, Options
+from support.options import Options
 from support.repeats import mostly_slow
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
@@ -55,7 +55,7 @@ def searched(monkeypatch):
 
 
 def test_data_from_scipy_are_fitted(searched):
-    many = dd.fit_many(MODEL, as_data(*growth(12)), **QUIET)
+    many = dd.fit_many(MODEL, as_data(*growth(12)))
     assert sum(searched) == 12
     truth = np.array([{"r": 1.2, "K": 2.0, "tau": 1.0}.get(n, 0.4) for n in many.names])
     errors = many.best - truth
@@ -67,7 +67,7 @@ def test_data_from_scipy_are_fitted(searched):
 def test_the_minima_are_those_of_single_fits(name, searched):
     experiment = EXPERIMENTS[name]
     sets = [experiment.data(0.1, repeat, exact=True) for repeat in range(4)]
-    options: Options = dict(parameters=experiment.bounds, **QUIET)
+    options: Options = dict(parameters=experiment.bounds)
     many = dd.fit_many(experiment.blank, sets, **options)
     assert sum(searched) == 4
     for number in (0, 3):
@@ -82,11 +82,11 @@ def test_the_minima_are_those_of_single_fits(name, searched):
 def test_a_fit_does_not_depend_on_the_others():
     t, x = growth(5)
     sets = as_data(t, x)
-    whole = dd.fit_many(MODEL, sets, seed=3, **QUIET)
-    part = dd.fit_many(MODEL, sets[2:4], seed=5, **QUIET)
+    whole = dd.fit_many(MODEL, sets, seed=3)
+    part = dd.fit_many(MODEL, sets[2:4], seed=5)
     np.testing.assert_array_equal(whole.best[2:4], part.best)
     np.testing.assert_array_equal(whole.loss[2:4], part.loss)
-    one = dd.fit_many(MODEL, sets[4], seed=7, **QUIET)
+    one = dd.fit_many(MODEL, sets[4], seed=7)
     np.testing.assert_array_equal(whole.best[4], one.best[0])
 
 
@@ -95,27 +95,27 @@ def test_times_gaps_and_deviations_may_differ():
     holes = x[1].copy()
     holes[[3, 17, 18]] = np.nan
     sets = [dd.Data(t, x[0]), dd.Data(t, holes), dd.Data(t[:31], x[2][:31])]
-    many = dd.fit_many(MODEL, sets, **QUIET)
+    many = dd.fit_many(MODEL, sets)
     for number, data in enumerate(sets):
-        alone = dd.fit(MODEL, data, intervals=False, **QUIET)
+        alone = dd.fit(MODEL, data, intervals=False)
         np.testing.assert_allclose(many.best[number], alone.best, rtol=1e-4)
     sd = np.linspace(0.02, 0.2, len(t))
-    known = dd.fit_many(MODEL, [dd.Data(t, each, sd=sd) for each in x], **QUIET)
-    alone = dd.fit(MODEL, dd.Data(t, x[3], sd=sd), intervals=False, **QUIET)
+    known = dd.fit_many(MODEL, [dd.Data(t, each, sd=sd) for each in x])
+    alone = dd.fit(MODEL, dd.Data(t, x[3], sd=sd), intervals=False)
     np.testing.assert_allclose(known.loss[3], alone.loss, rtol=1e-6)
 
 
 def test_what_cannot_be_searched_together_is_fitted_alone(searched):
     t, x = growth(2, size=15)
-    many = dd.fit_many(MODEL, as_data(t, x), noise="proportional", **QUIET)
+    many = dd.fit_many(MODEL, as_data(t, x), noise="proportional")
     assert searched == [] and np.isfinite(many.loss).all()
 
 
 def test_an_unusual_search_is_done_alone(searched):
     t, x = growth(2)
     x[1] = np.random.default_rng(5).normal(size=len(t))  # Nothing follows this.
-    many = dd.fit_many(MODEL, as_data(t, x), **QUIET)
-    alone = dd.fit(MODEL, dd.Data(t, x[1]), seed=1, intervals=False, **QUIET)
+    many = dd.fit_many(MODEL, as_data(t, x))
+    alone = dd.fit(MODEL, dd.Data(t, x[1]), seed=1, intervals=False)
     assert sum(searched) == 2
     np.testing.assert_array_equal(many.best[1], alone.best)
 
@@ -152,5 +152,5 @@ def test_steps_that_cannot_be_halved_end_no_batch(monkeypatch):
     monkeypatch.setattr(many_search, "STEP_TOLERANCE", 0.0)
     monkeypatch.setattr(many_search, "refine", refine)
     method = dd.LeastSquares(starts=2)
-    found = dd.fit_many(MODEL, as_data(*growth(4)), optimizer=method, **QUIET)
+    found = dd.fit_many(MODEL, as_data(*growth(4)), optimizer=method)
     assert refits and np.isfinite(found.best).all() and np.isfinite(found.loss).all()

@@ -94,11 +94,7 @@ CASES = {
     "three delays": dict(k=3),
     "three, jump, switch": dict(k=3, jump=True, switch="parameter"),
 }
-OFTEN = [
-    (RK4, "three, jump, switch"),
-    (RK2, "two, switch"),
-    (EULER, "two, jump"),
-]
+OFTEN = [(RK4, "three, jump, switch"), (RK2, "two, switch"), (EULER, "two, jump")]
 
 
 @cache

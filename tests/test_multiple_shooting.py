@@ -101,7 +101,7 @@ def population():
     system = SYSTEMS["population"]
     data = simulate(system, 1, 0.05, seed=2)[0]
     model = dd.equation(system.text)
-    return model, data, dd.fit(model, data, optimizer=FEW, progress=False)
+    return model, data, dd.fit(model, data, optimizer=FEW)
 
 
 def test_a_disturbed_population(population):
@@ -153,10 +153,7 @@ def test_least_squares_names_it_where_residuals_are_alike(population):
     t, x = data.t, data.x
     wave = 0.3 * np.sin(0.9 * t)[:, None]
     plain = dd.fit(
-        model,
-        dd.Data(t, x + wave, names="x"),
-        optimizer=dd.LeastSquares(starts=8),
-        progress=False,
+        model, dd.Data(t, x + wave, names="x"), optimizer=dd.LeastSquares(starts=8)
     )
     assert plain.rejected
     assert "dd.MultipleShooting()" in str(plain)

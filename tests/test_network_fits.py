@@ -57,7 +57,7 @@ def data():
 def fit(data):
     model = dd.equation("x' = NN(x(t - tau)) - g * x")
     networks = {"NN": dd.Network(width=8)}
-    return dd.fit(model, data, networks=networks, progress=False)
+    return dd.fit(model, data, networks=networks)
 
 
 def test_the_delay_the_rate_and_the_function_are_found(fit, data):
@@ -170,7 +170,7 @@ def test_that_a_network_can_compensate_is_reported(fit, data):
     assert fit.verdicts["g"] == "determined"
     model = dd.equation("x' = NN(x, x(t - tau)) - g * x")
     networks = {"NN": dd.Network(width=4)}
-    other = dd.fit(model, data, networks=networks, progress=False)
+    other = dd.fit(model, data, networks=networks)
     assert other.verdicts["g"] != "determined"
     assert "network can compensate for a change of `g`" in str(other)
 
@@ -188,7 +188,7 @@ def test_a_fit_with_many_weights_is_by_least_squares(data):
     """Above 200 weights, which once was descent from one start."""
     problem = dd.Problem(dd.Network(width=60), dd.Constant(0.5), tau=1.0)
     settings = {"tau": dd.Fixed(2.0), "history.b": dd.Fixed(0.5)}
-    how: Options = {"optimizer": dd.LeastSquares(starts=2), "progress": False}
+    how: Options = {"optimizer": dd.LeastSquares(starts=2)}
     found = dd.fit(problem, data, parameters=settings, intervals=False, **how)
     assert len(found.names) == 241
     assert 0.7 < found.noise["x"] / NOISE < 1.4
@@ -198,7 +198,7 @@ def test_too_few_values_for_a_network_are_refused():
     model = dd.equation("x' = NN(x(t - tau)) - g * x")
     few = dd.Data([0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 1.5, 1.0, 1.2])
     with pytest.raises(ValueError, match="5 measured values are too few to learn a"):
-        dd.fit(model, few, progress=False)
+        dd.fit(model, few)
 
 
 def test_the_problem_itself_is_one_of_the_starts(fit, data):

@@ -258,7 +258,7 @@ def test_a_fit_has_scales_and_comes_back_from_a_file(tmp_path):
     history = dd.Network(width=2, positive=True)
     rhs = dd.Network(width=2, bounds=(-1.0, 1.0))
     problem = dd.Problem(rhs, history, 1.0)
-    options: Any = dict(epochs=3, progress=False, optimizer=dd.Adam(0.01))
+    options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     fit = dd.fit(problem, DATA, **options)
     close(fit.problem.rhs.network.scale, [0.5, 0.5])
     fit.save(tmp_path / "fit.json")
@@ -270,7 +270,7 @@ def test_a_fit_has_scales_and_comes_back_from_a_file(tmp_path):
 
 def test_a_network_in_code_of_the_user_gets_its_saved_scales(tmp_path):
     problem = dd.Problem(term, PAST, 1.0)
-    options: Any = dict(epochs=3, progress=False, optimizer=dd.Adam(0.01))
+    options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     fit = dd.fit(problem, DATA, **options)
     fit.save(tmp_path / "fit.json")
     loaded = dd.load(tmp_path / "fit.json", problem=problem).problem

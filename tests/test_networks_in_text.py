@@ -121,7 +121,7 @@ def test_text_and_latex_keep_the_network():
 def test_a_fit_of_a_text_comes_back_from_a_file(tmp_path):
     model = dd.equation("x' = NN(x(t - tau)) - g * x")
     small = {"NN": dd.Network(width=2, increasing=True)}
-    options: Any = dict(epochs=3, progress=False, optimizer=dd.Adam(0.01))
+    options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     start = dict(g=1.0, b=1.0, tau=1.0)
     fit = dd.fit(model, DATA, networks=small, parameters=start, **options)
     network = fit.problem.rhs.NN

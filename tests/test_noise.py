@@ -9,7 +9,7 @@ from ddefind._fitting.read_tasks import with_noise_of
 from ddefind._inference.fitted_noise import FittedNoise, noise_interval
 from ddefind.noise._gaussian import AbstractGaussian
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
-from support.options import QUIET, Options
+from support.options import Options
 from support.repeats import mostly_slow
 from support.unchecked import unchecked
 
@@ -18,7 +18,7 @@ T = np.linspace(0, 12, 60)
 TRUE = {"r": 1.2, "K": 40.0, "b": 12.0, "tau": 1.2}
 X = np.asarray(dd.solve(MODEL.problem(TRUE), T=12)(T))[:, 0]
 # From the truth, so that tests take little time.
-NEAR: Options = {"parameters": TRUE, "optimizer": dd.LeastSquares(starts=1), **QUIET}
+NEAR: Options = {"parameters": TRUE, "optimizer": dd.LeastSquares(starts=1)}
 PAIRS = {
     "gaussian": (dd.noise.Gaussian(2.0), lambda f: stats.norm(f, 2.0)),
     "proportional": (dd.noise.Proportional(0.1), lambda f: stats.norm(f, 0.1 * f)),
@@ -91,7 +91,7 @@ def test_gaussian_noise_by_likelihood_is_least_squares():
 
 def test_a_search_without_start_values_finds_the_noise():
     data = dd.Data(T, drawn("lognormal", seed=2))
-    fit = dd.fit(MODEL, data, noise="lognormal", **QUIET)
+    fit = dd.fit(MODEL, data, noise="lognormal")
     for name, value in {**TRUE, "x.factor": 1.2}.items():
         low, high = fit.intervals[name]
         assert low < value < high
@@ -220,7 +220,7 @@ def test_all_values_below_a_limit_are_refused():
     t = np.linspace(0, 5, 12)
     data = dd.Data(t, np.full(12, 0.1), below=np.ones(12, bool))
     with pytest.raises(dd.DataError, match="All values of 'x' are below a limit"):
-        dd.fit(dd.equation("x' = -k * x(t - tau)"), data, **QUIET)
+        dd.fit(dd.equation("x' = -k * x(t - tau)"), data)
 
 
 def test_log_normal_values_around_zero_are_zero():

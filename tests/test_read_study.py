@@ -42,11 +42,7 @@ def read(tmp_path, monkeypatch):
 
 def test_a_column_names_the_experiment(read):
     low, high = read(
-        "a.csv",
-        files={"a.csv": GROUPS},
-        group="id",
-        values=("dose",),
-        inputs=("u",),
+        "a.csv", files={"a.csv": GROUPS}, group="id", values=("dose",), inputs=("u",)
     )
     assert (low.data.label, high.data.label) == ("low", "high")
     assert low.data.names == high.data.names == ("x",)

@@ -6,7 +6,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference.residual_tests import LEVEL, _spread, run_tests
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR, QUIET
+from support.options import NEAR
 from support.unchecked import unchecked
 
 T = np.linspace(0, 5, 60)
@@ -155,7 +155,7 @@ def test_a_second_minimum_is_said():
     model = dd.equation("x' = w^2 - 0.02 * w", history=[0.0])
     x = 0.5 * T + 0.05 * np.random.default_rng(2).normal(size=60)
     settings = {"w": dd.Parameter(lower=-2.0, upper=2.0)}
-    fit = dd.fit(model, dd.Data(T, x), parameters=settings, **QUIET)
+    fit = dd.fit(model, dd.Data(T, x), parameters=settings)
     assert "Another minimum fits about as well" in str(fit)
     assert fit.intervals["w"][0] < -0.6 and fit.intervals["w"][1] > 0.6
     assert fit.verdicts["w"] == "weakly determined"
@@ -286,11 +286,11 @@ def test_a_level_is_a_share(level):
 
 
 def test_minima_have_the_unit_of_the_loss():
-    fit = dd.fit(DECAY, dd.Data(T, noisy()), intervals=False, **QUIET)
+    fit = dd.fit(DECAY, dd.Data(T, noisy()), intervals=False)
     assert fit.minima[0].loss == pytest.approx(fit.loss)
 
 
 def test_many_fits_are_of_one_equation():
     other = dd.equation("x' = -k")
     with pytest.raises(ValueError, match="different equations"):
-        dd.fit_many(unchecked([DECAY, other]), dd.Data(T, noisy()), **QUIET)
+        dd.fit_many(unchecked([DECAY, other]), dd.Data(T, noisy()))

@@ -11,7 +11,6 @@ import pytest
 
 import ddefind as dd
 from support.data_sets import simulated
-from support.options import QUIET
 from support.unchecked import unchecked
 
 T = np.linspace(0, 4, 30)
@@ -23,13 +22,13 @@ NEAR = dd.LeastSquares(starts=1)
 
 @pytest.fixture(scope="module")
 def fit():
-    return dd.fit(MODEL, DATA, parameters=START, optimizer=NEAR, **QUIET)
+    return dd.fit(MODEL, DATA, parameters=START, optimizer=NEAR)
 
 
 def test_data_without_names_are_in_the_order_of_the_model():
     two = np.stack([np.cos(T), np.sin(T)], axis=1)
     model = dd.equation("u' = -k * v(t - tau); v' = u")
-    fit = dd.fit(model, dd.Data(T, two), parameters=START, epochs=1, **QUIET)
+    fit = dd.fit(model, dd.Data(T, two), parameters=START, epochs=1)
     assert fit.data.names == ("u", "v")
     np.testing.assert_array_equal(fit.data.x, two)
     assert fit.data.notes == ("Columns are taken in the order u, v.",)
@@ -39,7 +38,7 @@ def test_data_without_names_are_in_the_order_of_the_model():
     # A problem that was made of a text has the names of the text.
     swapped = dd.Data(T, two[:, ::-1], names=["v", "u"])
     problem = model.problem(k=1.0, b=1.0, tau=1.5)
-    fit = dd.fit(problem, swapped, epochs=1, **QUIET)
+    fit = dd.fit(problem, swapped, epochs=1)
     np.testing.assert_array_equal(fit.data.x, two)
 
 
@@ -57,7 +56,7 @@ def test_data_frames(fit):
     frame = said.to_frame()
     assert len(frame) == 201 and set(frame["quantity"]) == {"x"}
     np.testing.assert_array_equal(frame["high"], said.high[:, 0])
-    batch = dd.fit_many(MODEL, [DATA] * 3, parameters=START, epochs=2, **QUIET)
+    batch = dd.fit_many(MODEL, [DATA] * 3, parameters=START, epochs=2)
     frame = batch.to_frame()
     np.testing.assert_array_equal(frame["k"], batch.best[:, 0])
     assert list(frame["status"]) == ["finished"] * 3
@@ -80,9 +79,9 @@ def growth(x, y, tau, t, r=1.0, g=eqx.nn.MLP(1, 1, 2, 1, key=jax.random.key(0)))
 
 def test_the_weights_of_a_network_stand_in_no_table(tmp_path):
     problem = dd.Problem(growth, dd.Neural(1, width=3, depth=1), tau=1.0)
-    squares = dd.fit(problem, DATA, optimizer=NEAR, intervals=False, **QUIET)
-    descent = dd.fit(problem, DATA, epochs=2, **QUIET)
-    batch = dd.fit_many(problem, [DATA] * 2, epochs=2, **QUIET)
+    squares = dd.fit(problem, DATA, optimizer=NEAR, intervals=False)
+    descent = dd.fit(problem, DATA, epochs=2)
+    batch = dd.fit_many(problem, [DATA] * 2, epochs=2)
     assert " of 7 weights determined by the data" in str(squares)
     for found in (squares, descent, batch):
         header, first, second, *rest = str(found).splitlines()
@@ -103,7 +102,7 @@ def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
         return -k * y
 
     problem = dd.Problem(rhs, dd.Constant(1.0), tau=1.5)
-    fit = dd.fit(problem, DATA, optimizer=NEAR, **QUIET)
+    fit = dd.fit(problem, DATA, optimizer=NEAR)
     fit.save(tmp_path / "fit.json")
     saved = dd.load(tmp_path / "fit.json")
     assert isinstance(saved, dd.SavedFit)
@@ -124,14 +123,14 @@ def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
 def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
     problem = MODEL.with_history("affine").problem(k=1.0, a=0.0, b=1.0, tau=1.5)
     method = NEAR if epochs is None else None
-    fit = dd.fit(problem, DATA, optimizer=method, epochs=epochs, **QUIET)
+    fit = dd.fit(problem, DATA, optimizer=method, epochs=epochs)
     fit.save(tmp_path / "fit.json")
     loaded = dd.load(tmp_path / "fit.json")
     assert type(loaded) is type(fit) and str(loaded) == str(fit)
     assert repr(loaded.model) == repr(fit.model) == repr(MODEL.with_history("affine"))
     # With another part it is no longer that text.
     other = dd.Problem(problem.rhs, problem.history, 1.5, observe=lambda x, t: 2 * x)
-    assert dd.fit(other, DATA, epochs=1, **QUIET).model is None
+    assert dd.fit(other, DATA, epochs=1).model is None
 
 
 def test_wrong_arguments_are_answered(fit):

@@ -6,7 +6,6 @@ import pytest
 import ddefind as dd
 from ddefind._search.same_minimum import first_at_minimum, is_mirror_image
 from support.data_sets import simulated
-from support.options import QUIET
 
 
 def test_the_rule_for_many_data_sets_is_that_for_each():
@@ -70,7 +69,7 @@ def test_minima_outside_of_a_narrow_interval_do_not_tie():
     data = simulated(truth, np.linspace(0, 20, 60), 0.1)
     bounds = {"w": dd.Parameter(lower=-1, upper=1)}
     for level, is_tied in ((0.95, True), (0.5, False)):
-        fit = dd.fit(model, data, parameters=bounds, level=level, **QUIET)
+        fit = dd.fit(model, data, parameters=bounds, level=level)
         low, high = fit.intervals["w"]
         assert (low < -0.7 and high > 0.7) == is_tied
         assert ("The intervals contain both." in str(fit)) == is_tied

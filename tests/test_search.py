@@ -22,7 +22,6 @@ from ddefind._search.starts import (
     perturbed_starts,
 )
 from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data, setup_of
-from support.options import QUIET
 
 MODEL = dd.equation(LOGISTIC)
 DATA = logistic_data()
@@ -233,7 +232,7 @@ class TestConventions:
         assert np.isnan(own.guess[0]) and own.guess[1] == 2.0
         wrong = {"r": dd.Parameter(start=1.0, lower=2.0, upper=3.0)}
         with pytest.raises(ValueError, match="between its bounds"):
-            dd.fit(problem, DATA, parameters=wrong, **QUIET)
+            dd.fit(problem, DATA, parameters=wrong)
 
 
 def fits_at(setup, theta, excess):
@@ -267,17 +266,16 @@ def same(one, two) -> bool:
 class TestResults:
     def test_the_same_seed_gives_the_same_numbers(self):
         one, again, other = (
-            dd.fit(MODEL, DATA, seed=seed, intervals=False, **QUIET)
-            for seed in (1, 1, 2)
+            dd.fit(MODEL, DATA, seed=seed, intervals=False) for seed in (1, 1, 2)
         )
         assert same(one, again)
         np.testing.assert_allclose(one.best, other.best, rtol=1e-5)
 
     def test_many_fits_end_where_single_ones_do(self):
         sets = [logistic_data(seed=seed) for seed in range(3)]
-        many = dd.fit_many(MODEL, sets, seed=5, **QUIET)
+        many = dd.fit_many(MODEL, sets, seed=5)
         for index, data in enumerate(sets):
-            one = dd.fit(MODEL, data, seed=5 + index, intervals=False, **QUIET)
+            one = dd.fit(MODEL, data, seed=5 + index, intervals=False)
             # From other starts a search may end with steps that are half as long.
             same_steps = many[index].steps_per_delay == one.steps_per_delay
             rtol = 1e-10 if same_steps else 1e-5
@@ -285,7 +283,7 @@ class TestResults:
             np.testing.assert_allclose(many[index].best, one.best, rtol=1e-5)
 
     def test_minima_are_distinct_and_the_best_is_first(self, tmp_path):
-        fit = dd.fit(MODEL, DATA, **QUIET)
+        fit = dd.fit(MODEL, DATA)
         losses = [minimum.loss for minimum in fit.minima]
         assert losses == sorted(losses)
         assert fit.starts >= 32
@@ -296,8 +294,8 @@ class TestResults:
     def test_one_start_is_the_nearest_minimum(self):
         alone = dd.LeastSquares(starts=1)
         poor = MODEL.problem(r=0.2, K=3.0, b=0.5, tau=4.0)
-        fit = dd.fit(poor, DATA, optimizer=alone, intervals=False, **QUIET)
-        best = dd.fit(poor, DATA, intervals=False, **QUIET)
+        fit = dd.fit(poor, DATA, optimizer=alone, intervals=False)
+        best = dd.fit(poor, DATA, intervals=False)
         assert fit.starts == 1 and len(fit.minima) == 1
         assert best.loss < 0.01 * fit.loss
 
@@ -319,7 +317,7 @@ class TestResults:
 
         monkeypatch.setattr(_explore, "refine", stop)
         with pytest.raises(KeyboardInterrupt):
-            dd.fit(MODEL, DATA, **QUIET)
+            dd.fit(MODEL, DATA)
 
     def test_phases_are_reported_in_order(self):
         seen = []
@@ -334,8 +332,8 @@ class TestResults:
 
 
 def test_another_round_where_the_best_was_reached_once():
-    assert dd.fit(MODEL, DATA, intervals=False, **QUIET).starts == 32
+    assert dd.fit(MODEL, DATA, intervals=False).starts == 32
     # No curve of this family follows the data: the search goes on, with ever more
     # starts.
-    fit = dd.fit(MODEL, dd.Data(DATA.t, (DATA.t - 5) ** 2), intervals=False, **QUIET)
+    fit = dd.fit(MODEL, dd.Data(DATA.t, (DATA.t - 5) ** 2), intervals=False)
     assert fit.starts > 500

@@ -25,7 +25,7 @@ def decay(seed, sd=None):
 
 
 def test_the_bound_is_the_standard_error_of_a_fit():
-    fit = dd.fit(dd.equation(DECAY), decay(0, 0.05), intervals=False, progress=False)
+    fit = dd.fit(dd.equation(DECAY), decay(0, 0.05), intervals=False)
     found = dict(zip(fit.names, np.sqrt(np.diag(fit.uncertainty.covariance))))
     bound = standard_deviations(DECAY, TRUTH, TIMES, np.array([0.05]))
     for name, sd in bound.items():
@@ -37,9 +37,9 @@ def test_the_bound_is_the_standard_error_of_a_fit():
 def test_a_minimum_elsewhere_has_a_larger_chi_square(sd):
     data, model = decay(1, sd), dd.equation(DECAY)
     best = best_known(Record(model, data, TRUTH, {}), random_starts=16)
-    free = dd.fit(model, data, intervals=False, progress=False)
+    free = dd.fit(model, data, intervals=False)
     held = {"k": dd.Fixed(0.7)}
-    fixed = dd.fit(model, data, parameters=held, intervals=False, progress=False)
+    fixed = dd.fit(model, data, parameters=held, intervals=False)
     assert chi_square(free) == pytest.approx(best, abs=0.01)
     assert chi_square(fixed) > best + 10
 
@@ -166,7 +166,7 @@ def test_no_better_minimum_is_known(name):
     missed = []
     for seed in range(25):
         case = random_case(name, seed)
-        fit = dd.fit(case.model, case.data, parameters=case.parameters, progress=False)
+        fit = dd.fit(case.model, case.data, parameters=case.parameters)
         truth = np.array([case.truth[n] for n in fit.names])
         points, n = fit.search_result.points, fit.steps_per_delay
         known = scipy_minimum(fit.setup, points, n, truth, max_nfev=100)

@@ -61,10 +61,7 @@ def test_the_nodes_are_multiples_of_the_step_and_T(T, initial):
 def test_tau_beyond_T_reads_only_the_history():
     # x' = -cos(t - 5), so x = -sin(t - 5) + sin(-5) + 1.
     problem = dd.Problem(
-        lambda x, y, tau, t: -y,
-        lambda t: jnp.cos(t).reshape(1),
-        5.0,
-        initial=[1.0],
+        lambda x, y, tau, t: -y, lambda t: jnp.cos(t).reshape(1), 5.0, initial=[1.0]
     )
     solution = dd.solve(problem, 2.0, dd.RK4(), 200)
     t = np.linspace(0, 2, 11)

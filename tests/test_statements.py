@@ -11,7 +11,7 @@ from ddefind._inference.identifiability import NOT_JUDGED, reasons
 from ddefind._inference.profile import EndSearch
 from ddefind._inference.profile_intervals import _optimum
 from ddefind._search.levenberg_marquardt import LIMIT
-from support.options import NEAR, QUIET
+from support.options import NEAR
 
 
 def record(text, truth, T=12.0, points=50, noise=0.02, measured=None):
@@ -109,7 +109,7 @@ class TestLimits:
         text = "x' = r * x(t - tau) * (1 - x / K)"
         truth = {"r": -1.2, "K": 1e3, "tau": 1.0, "b": 1.0}
         data, positive = record(text, truth), {"K": dd.Parameter(lower=0)}
-        fit = dd.fit(dd.equation(text), data, parameters=positive, **QUIET)
+        fit = dd.fit(dd.equation(text), data, parameters=positive)
         low, high = fit.intervals["K"]
         assert 20 < low < 100 and high == np.inf
         assert "The data do not bound `K` from above." in str(fit)

@@ -14,7 +14,6 @@ from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
 from support.data_sets import simulated
-from support.options import QUIET
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 ONE = dd.LeastSquares(starts=1)
@@ -33,7 +32,7 @@ LOW, HIGH = experiment("low", 0.2), experiment("high", 3.0, T=7.0, count=25)
 
 @pytest.fixture(scope="module")
 def fit():
-    return dd.fit(MODEL, [LOW, HIGH], **QUIET)
+    return dd.fit(MODEL, [LOW, HIGH])
 
 
 def test_shared_and_own_parameters(fit):
@@ -48,7 +47,7 @@ def test_shared_and_own_parameters(fit):
 
 
 def test_it_is_better_than_each_by_itself(fit):
-    alone = dd.fit(MODEL, LOW, intervals=False, **QUIET)
+    alone = dd.fit(MODEL, LOW, intervals=False)
     assert list(alone.values) == ["r", "K", "b", "tau"]
     assert fit.standard_errors["K"] < alone.standard_errors["K"]
 
@@ -96,7 +95,6 @@ def test_what_is_computed_of_the_whole_study(fit):
         parameters={"r": dd.Parameter(per_experiment=True)},
         optimizer=dd.LeastSquares(starts=4),
         intervals=False,
-        **QUIET,
     )
     assert isinstance(own, dd.Estimate)
     assert list(own.values)[:2] == ["r@low", "r@high"]
@@ -116,7 +114,6 @@ def test_adaptive_steps_and_a_shared_history():
         solver=dd.Tsit5(),
         optimizer=ONE,
         intervals=False,
-        **QUIET,
     )
     assert list(fit.values) == ["r", "K", "b", "tau"]
     for name, true in {**TRUE, "b": 0.2}.items():
@@ -143,7 +140,7 @@ def test_known_values_are_not_learned():
     high = dd.Experiment(HIGH.data, values=known, label="high")
     start = {"r": 1.4, "tau": 0.9, "b@high": 2.5}
     fit: Any = dd.fit(
-        MODEL, [low, high], parameters=start, optimizer=ONE, intervals=False, **QUIET
+        MODEL, [low, high], parameters=start, optimizer=ONE, intervals=False
     )
     assert list(fit.values) == ["r", "b@high", "tau"]
     assert fit.experiments["low"].values["b"] == 0.2
@@ -193,7 +190,7 @@ def test_joint_names_of_components():
 
 def bad(data: Any, match: str, error: Any = ValueError, **options: Any):
     with pytest.raises(error, match=match):
-        dd.fit(MODEL, data, **options, **QUIET)
+        dd.fit(MODEL, data, **options)
 
 
 def test_bad_studies_are_refused():

@@ -21,7 +21,6 @@ from ddefind._fitting.request import FitTasks
 from ddefind._fitting.sweep import _width, batch_of_rows
 from ddefind._sweeps.database import Database, Sweep, is_locked, opened, row_of
 from ddefind._sweeps.digest import NoDigest, digest
-from support.options import QUIET
 from support.results import as_estimate
 from support.sweep_fits import FIELDS, Written, arrays, made, sets, start
 from support.sweep_kills import recorded
@@ -41,7 +40,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def undisturbed(data):
-    return dd.fit_many(start(), data, optimizer=dd.LeastSquares(starts=1), **QUIET)
+    return dd.fit_many(start(), data, optimizer=dd.LeastSquares(starts=1))
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def method(tmp_path):
 
 
 def sweep(folder, data, method, **options: Any) -> dd.FitBatch:
-    given: dict[str, Any] = {**QUIET, **options}
+    given: dict[str, Any] = {**options}
     return dd.fit_many(start(), data, optimizer=method, folder=folder, **given)
 
 
@@ -84,13 +83,13 @@ def test_a_sweep_is_what_fit_many_is(tmp_path, data, method, undisturbed):
 
 
 def test_gradient_descent_and_intervals(tmp_path, data):
-    options: dict[str, Any] = dict(optimizer=dd.Adam(), epochs=30, **QUIET)
+    options: dict[str, Any] = dict(optimizer=dd.Adam(), epochs=30)
     plain = dd.fit_many(start(), data[:5], **options)
     for _ in range(2):
         found = dd.fit_many(start(), data[:5], folder=tmp_path / "adam", **options)
         assert arrays(found) == arrays(plain)
         np.testing.assert_array_equal(found[3].losses, plain[3].losses)
-    options = dict(optimizer=dd.LeastSquares(starts=1), intervals=True, **QUIET)
+    options = dict(optimizer=dd.LeastSquares(starts=1), intervals=True)
     plain = dd.fit_many(start(), data[:2], **options)
     found = dd.fit_many(start(), data[:2], folder=tmp_path / "intervals", **options)
     assert found[1].intervals == plain[1].intervals
@@ -171,9 +170,7 @@ def test_another_sweep_is_refused(tmp_path, data, method, monkeypatch):
 
 def test_another_model_is_refused(tmp_path, data):
     first = dd.equation("x' = -k * x(t - tau)")
-    options: dict[str, Any] = dict(
-        optimizer=dd.LeastSquares(starts=1), folder=tmp_path, **QUIET
-    )
+    options: dict[str, Any] = dict(optimizer=dd.LeastSquares(starts=1), folder=tmp_path)
     dd.fit_many(first.problem(k=0.5, b=1.0, tau=1.0), data[:2], **options)
     other = dd.equation("x' = -k * x(t - tau) ^ 2")
     with pytest.raises(
@@ -342,7 +339,7 @@ def test_an_executor_that_is_closed(data, method):
     with ThreadPoolExecutor(1) as pool:
         pass
     with pytest.raises(dd.ResultError, match="`executor` takes no tasks"):
-        dd.fit_many(start(), data, optimizer=method, executor=pool, **QUIET)
+        dd.fit_many(start(), data, optimizer=method, executor=pool)
 
 
 def test_one_sweep_at_a_time(tmp_path, data, method):
@@ -383,7 +380,7 @@ def test_arrays_make_no_data_sets_to_be_counted(tmp_path, data, monkeypatch):
     """Each data set of a stack is made for its digest, and for its fit."""
     made_sets = []
     stack = dd.Data.stack(data)
-    plain = dd.fit_many(start(), stack, optimizer=dd.LeastSquares(starts=1), **QUIET)
+    plain = dd.fit_many(start(), stack, optimizer=dd.LeastSquares(starts=1))
     monkeypatch.setattr("ddefind._data.stack.DataStack.__getitem__", counted(made_sets))
     found = sweep(tmp_path, stack, dd.LeastSquares(starts=1))
     assert arrays(found) == arrays(plain)

@@ -8,12 +8,8 @@ import ddefind as dd
 from ddefind._programs import on_gpu, program, program as places
 from ddefind._programs.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
-from support.fake_cupy import (
-    cupy_on_host,
-    many_on_gpu,
-    needs_compiler,
-)
-from support.options import QUIET, Options
+from support.fake_cupy import cupy_on_host, many_on_gpu, needs_compiler
+from support.options import Options
 
 __all__ = ["cupy_on_host", "many_on_gpu"]
 pytestmark = needs_compiler
@@ -38,7 +34,7 @@ def problem_and_stack(name):
 
 def least_squares(name):
     problem, stack = problem_and_stack(name)
-    options: Options = dict(optimizer=dd.LeastSquares(starts=4), **QUIET)
+    options: Options = dict(optimizer=dd.LeastSquares(starts=4))
     return dd.fit_many(problem, stack, **options)
 
 
@@ -72,7 +68,7 @@ def test_least_squares(name, place, by_xla, request):
 def test_gradient_descent(loss, request):
     experiment = EXPERIMENTS["exponential"]
     stack = stack_of(experiment.true, experiment.clean.T, 6)
-    options: Options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss, **QUIET)
+    options: Options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss)
     before = dd.fit_many(experiment.start, stack, **options)
     programs = request.getfixturevalue("many_on_gpu")
     after = dd.fit_many(experiment.start, stack, **options)
@@ -94,7 +90,7 @@ def test_what_is_not_translated_is_left_to_xla(optimizer, many_on_gpu):
     truth = dd.equation("x' = -r * x(t - tau)").problem(r=0.8, tau=1.0, b=1.0)
     stack = stack_of(truth, 6.0, 3, noise=0.01)
     start = {"r": 0.7, "tau": 0.9, "b": 1.1}
-    options: Options = dict(optimizer=optimizer, parameters=start, **QUIET)
+    options: Options = dict(optimizer=optimizer, parameters=start)
     found = dd.fit_many(scattered, stack, **options)
     assert np.all(found.loss < 0.5)
     assert all(isinstance(p, UntranslatedError) for p in many_on_gpu.values())

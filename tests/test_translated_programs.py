@@ -132,11 +132,7 @@ def test_large_arrays_are_in_memory(place):
 
 
 def test_select_among_several(place):
-    check(
-        place,
-        lambda x: jnp.select([x > 0.7, x > 0.4], [x, 2 * x], -1.0),
-        values(6),
-    )
+    check(place, lambda x: jnp.select([x > 0.7, x > 0.4], [x, 2 * x], -1.0), values(6))
 
 
 def test_choices(place):

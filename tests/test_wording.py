@@ -12,7 +12,6 @@ import ddefind as dd
 from ddefind._cli.main import app
 from ddefind._util import wording
 from support.command import run
-from support.options import QUIET
 
 
 def all_wordings():
@@ -84,7 +83,7 @@ def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys):
     assert "rejected" in shown and "`--method multiple-shooting`" in shown
     assert "`--starts 200`" in shown and "dd." not in shown
     method = dd.LeastSquares(starts=2)
-    fit = dd.fit(dd.equation(text), dd.read_csv(path), optimizer=method, **QUIET)
+    fit = dd.fit(dd.equation(text), dd.read_csv(path), optimizer=method)
     assert "`dd.MultipleShooting()`" in str(fit) and "--" not in str(fit)
 
 

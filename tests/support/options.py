@@ -8,15 +8,9 @@ import ddefind as dd
 Options = dict[str, Any]
 
 
-class Quiet(TypedDict):
-    progress: bool
-
-
-class Near(Quiet):
+class Near(TypedDict):
     optimizer: dd.LeastSquares
 
 
-# No progress bar.
-QUIET: Quiet = {"progress": False}
 # A search from the start values alone, for fits that begin near the best one.
-NEAR: Near = {"optimizer": dd.LeastSquares(starts=1), "progress": False}
+NEAR: Near = {"optimizer": dd.LeastSquares(starts=1)}

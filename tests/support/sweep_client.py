@@ -36,7 +36,6 @@ def main() -> None:
         optimizer=method,
         executor=executor,
         folder=given.folder,
-        progress=False,
     )
     print(found)
 

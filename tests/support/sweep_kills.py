@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import ddefind as dd
-from support.options import QUIET
 from support.sweep_fits import Written, made, sets, start
 
 TESTS = Path(__file__).parents[1]
@@ -19,13 +18,13 @@ LONG = 240
 
 def undisturbed(count):
     method = dd.LeastSquares(starts=1)
-    return dd.fit_many(start(), sets(count), optimizer=method, **QUIET)
+    return dd.fit_many(start(), sets(count), optimizer=method)
 
 
 def swept(data, journal, seconds=0.0, **options):
     """The fits of these data, with a journal."""
     method = Written(str(journal), seconds)
-    return dd.fit_many(start(), data, optimizer=method, **options, **QUIET)
+    return dd.fit_many(start(), data, optimizer=method, **options)
 
 
 @contextmanager
