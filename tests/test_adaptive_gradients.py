@@ -169,10 +169,8 @@ def test_what_needs_a_grid_is_refused():
 
 @pytest.mark.slow
 def test_adam_learns_a_delay_of_the_state():
-    solution = dd.solve(of_state(), 3.5)
-    data = dd.Data(T, solution(T))
-    start = of_state(0.5, 0.3)
-    result = dd.fit(start, data, optimizer=dd.Adam(0.02), epochs=60)
+    data = dd.Data(T, dd.solve(of_state(), 3.5)(T))
+    result = dd.fit(of_state(0.5, 0.3), data, optimizer=dd.Adam(0.02), epochs=60)
     assert result.losses[0] > 20 * result.loss
     assert isinstance(result.solver, dd.Tsit5)
     # The delay was negative nowhere on the way: all losses are finite.
@@ -215,8 +213,7 @@ def test_a_descent_gets_more_rows():
 def test_a_point_beyond_all_solutions_steps_back():
     """Adam's steps are long at first: the shape of the distribution falls below 1."""
     problem = dd.Problem(feedback(), PAST, dd.GammaDelay(0.9, 1.05))
-    rooms = AdaptiveRooms([problem])
-    assert rooms.longest == 0.9
+    assert AdaptiveRooms([problem]).longest == 0.9
     result = dd.fit(problem, DATA, optimizer=dd.Adam(0.2), epochs=12)
     assert result.loss < result.losses[0]
     assert result.problem.tau.shape >= 1

@@ -111,8 +111,7 @@ def forced(x, y, tau, t):
 def test_rhs_that_depends_on_time_and_delay(tau):
     problem = dd.Problem(forced, dd.Periodic(1.0, 2.0, 3.0), tau)
     loss = dd.Integral(dd.L2(), nodes=FINE)
-    data = EXPERIMENTS["logistic"].clean
-    found = orders([problem], data, loss, 1 if tau < 10 else 4)
+    found = orders([problem], EXPERIMENTS["logistic"].clean, loss, 1 if tau < 10 else 4)
     assert np.all(found > 1.5), found
 
 

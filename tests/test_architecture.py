@@ -162,8 +162,7 @@ def test_only_abstract_classes_are_inherited_from(cls):
 
 def loaded_by(code):
     """The modules that are loaded after some code, in a process of its own."""
-    done = python("-c", f"{code}; import sys; print(*sys.modules)")
-    return set(done.stdout.split())
+    return set(python("-c", f"{code}; import sys; print(*sys.modules)").stdout.split())
 
 
 def test_import_is_light():

@@ -94,8 +94,7 @@ def test_predictions_that_are_refused(capsys, arguments, message):
 def test_the_model_of_a_folder_is_found(capsys):
     assert run("predict", "code") == 0
     assert "95% band" in capsys.readouterr().out
-    message = refused(capsys, "predict", "code/result.json")
-    assert "Give the folder" in message
+    assert "Give the folder" in refused(capsys, "predict", "code/result.json")
 
 
 def test_fits_are_compared_by_their_criteria(capsys):

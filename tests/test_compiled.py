@@ -72,8 +72,7 @@ def program(model, loss, solver, route):
     experiment, data = EXPERIMENTS[model], EXPERIMENTS[model].clean
     problem, n = experiment.start, experiment.steps_per_delay
     function = gradients_of(problem, data, loss, solver, n, TAU_MIN, route)
-    vectors = jnp.asarray(flatten(problem)[0])[None]
-    text = function.lower(vectors).compile().as_text()
+    text = function.lower(jnp.asarray(flatten(problem)[0])[None]).compile().as_text()
     return text, grid_for(problem, data.T, n, TAU_MIN)
 
 

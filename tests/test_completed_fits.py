@@ -65,8 +65,7 @@ def test_of_many_data_sets():
     sets = [record(GROWTH, seed, noise=0.3) for seed in range(3)]
     model = dd.equation(GROWTH[0])
     at_once = dd.fit_many(model, sets, intervals=True, **QUICK)
-    later = dd.fit_many(model, sets, **QUICK)
-    for one, other in zip(at_once, later):
+    for one, other in zip(at_once, dd.fit_many(model, sets, **QUICK)):
         assert said(one) == said(other.with_intervals())
 
 

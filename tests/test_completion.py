@@ -27,8 +27,7 @@ def test_a_shell_is_told_what_may_follow(typed, offered):
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
     program = "import sys; sys.argv[0] = 'ddefind'; from ddefind.__main__ import main"
     words["_DDEFIND_COMPLETE"] = "complete_bash"
-    done = python("-c", f"{program}; main()", **words)
-    assert set(done.stdout.split()) == offered
+    assert set(python("-c", f"{program}; main()", **words).stdout.split()) == offered
 
 
 def test_offered_values_are_those_that_the_commands_take():

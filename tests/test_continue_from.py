@@ -19,8 +19,7 @@ def _record(b: float, count: int = 31) -> dd.Data:
 @pytest.fixture(scope="module")
 def learned() -> dd.Estimate:
     study = [dd.Experiment(_record(b), label=f"{b}") for b in (1.0, 1.5)]
-    method = dd.LeastSquares(starts=4)
-    return dd.fit(MODEL, study, optimizer=method, intervals=False)
+    return dd.fit(MODEL, study, optimizer=dd.LeastSquares(starts=4), intervals=False)
 
 
 def test_a_new_record_goes_on_as_the_system_does(learned):

@@ -158,8 +158,7 @@ def test_data_cannot_be_changed():
             setattr(data, name, None)
     with pytest.raises(AttributeError, match="cannot delete"):
         delattr(data, "x")
-    same = pickle.loads(pickle.dumps(data))
-    np.testing.assert_array_equal(same.x, data.x)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(data)).x, data.x)
 
 
 def test_a_quantity_may_be_measured_once_or_never():

@@ -26,8 +26,7 @@ def logistic():
 
 
 def native():
-    history = dd.Periodic(-0.5, 3.0, 2.0)
-    return dd.Problem(dd.models.Logistic(2.0, 1.5), history, 0.97)
+    return dd.Problem(dd.models.Logistic(2.0, 1.5), dd.Periodic(-0.5, 3.0, 2.0), 0.97)
 
 
 class FromState(nn.Module):
@@ -44,8 +43,7 @@ class FromState(nn.Module):
 @functools.cache
 def batch_model():
     torch.manual_seed(2)
-    model = DelayODE(tm.MLP(nn.Tanh()), FromState(), tau=0.7, steps_per_delay=8)
-    return model.double()
+    return DelayODE(tm.MLP(nn.Tanh()), FromState(), tau=0.7, steps_per_delay=8).double()
 
 
 def rows(batch):

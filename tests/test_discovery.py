@@ -265,8 +265,7 @@ def test_short_experiments_are_searched_together():
         noise = 0.02 * np.random.default_rng(j).normal(size=x.shape)
         data = dd.Data(t[::4] + 2.0, (x + noise)[::4], names=["x"])
         experiments.append(dd.Experiment(data, label=str(j)))
-    terms = ["x", "x^2", "x * x(t - tau)"]
-    result = discovered(experiments, terms)
+    result = discovered(experiments, ["x", "x^2", "x * x(t - tau)"])
     assert result.terms == {"x": ("x", "x * x(t - tau)")}
     again, fit = fitted_again(result), result.fit
     assert fit is not None and again.names == fit.names
@@ -299,8 +298,7 @@ def test_an_interrupted_last_fit_is_no_finished_search(ordinary):
 
 
 def test_a_delay_that_was_given_is_not_claimed(ordinary):
-    given = {"tau": dd.Fixed(1.0)}
-    result = discovered(ordinary, parameters=given)
+    result = discovered(ordinary, parameters={"tau": dd.Fixed(1.0)})
     assert result.sentences[0].startswith("The delay of 1 that was given does not help")
 
 

@@ -25,8 +25,7 @@ def found_in(
     x, names = size * own.x, list(system.states)
     data = dd.Data(time * own.t, x, sd=given, names=names)
     terms = list(terms) or system.terms
-    found = dd.discover(data, terms, intervals=False, **options)
-    return own, found
+    return own, dd.discover(data, terms, intervals=False, **options)
 
 
 @pytest.mark.slow
@@ -140,8 +139,7 @@ def test_data_so_sparse_that_they_look_like_noise():
     """Four values in a cycle, through which no smooth curve goes."""
     own = sample(LOGISTIC, 300, 0.03, 0)
     few = slice(0, None, 8)
-    data = dd.Data(own.t[few], own.x[few], names=["x"])
-    found = dd.discover(data, intervals=False)
+    found = dd.discover(dd.Data(own.t[few], own.x[few], names=["x"]), intervals=False)
     assert found.terms["x"] == TRUE
 
 

@@ -206,16 +206,14 @@ def test_factors_and_switches_are_told_from_other_parameters(term, powers):
 )
 def test_the_powers_of_parameters_follow_from_the_formula(term, powers):
     (read,) = read_terms(term, X, 1)
-    found = term_powers(read, X, delay_names(1))
-    for name, own in zip(read.parameters, found):
+    for name, own in zip(read.parameters, term_powers(read, X, delay_names(1))):
         assert np.allclose(own, powers[name], equal_nan=True)
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.03, 1.0, 1e5])
 def test_scans_move_with_the_unit_of_the_data(size):
     terms = ["x / (K + x)", "x * exp(-a * x)", "exp(-q * x) / (1 + x)"]
-    known = read_known("y' = -d * y", X)
-    library = library_of(*terms, known=known)
+    library = library_of(*terms, known=read_known("y' = -d * y", X))
     x = np.array([[1.0, 3.0], [2.0, 5.0], [3.0, 4.0]])
     before = inner_parameters(library, x, 0.7, {})
     after = inner_parameters(library, size * x, 10 * 0.7, {})

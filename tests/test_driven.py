@@ -38,8 +38,7 @@ PLACES, MOVING = (-2, -1, 1, 2), ("tau", "lag", "when", "long")
 @eqx.filter_jit
 def states(problem, solver, mesh, times):
     plain = without_doses(problem)
-    path = solve_mesh(plain, solver, mesh, "forward")
-    z = jax.vmap(path)(times)
+    z = jax.vmap(solve_mesh(plain, solver, mesh, "forward"))(times)
     return z if problem.doses is None else jax.vmap(problem.doses.state)(z, times)
 
 
@@ -72,8 +71,7 @@ def test_solutions_agree_with_scipy(seed):
 @pytest.mark.parametrize("solver", (dd.Euler(), dd.RK2(), dd.RK4()))
 @pytest.mark.parametrize("key", STRUCTURES)
 def test_every_solver_keeps_its_order(solver, key):
-    driven = random_problem(STRUCTURES[key], 11)
-    order, _ = order_of(driven, solver, TIMES)
+    order, _ = order_of(random_problem(STRUCTURES[key], 11), solver, TIMES)
     assert order == pytest.approx(solver.order, abs=0.5)
 
 

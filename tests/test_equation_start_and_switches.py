@@ -149,8 +149,7 @@ def test_other_conditions_are_no_switches(condition):
 def test_only_the_equations_have_switches():
     model = dd.equation("x' = -x; x(t<=0) = (t < -1)", observe="x * (t > 2)")
     assert model.problem().switches == ()
-    unused = dd.equation("x' = -x; f = t > 1", history=1.0)
-    assert unused.problem().switches == ()
+    assert dd.equation("x' = -x; f = t > 1", history=1.0).problem().switches == ()
 
 
 def test_switch_times_can_be_differentiated():
@@ -161,8 +160,7 @@ def test_switch_times_can_be_differentiated():
     def slopes(values):
         return model.problem(T_1=values[0], tau=values[1]).switch_times
 
-    found = slopes(jnp.array([3.0, 0.5]))
-    np.testing.assert_allclose(found, [[0.5, 1.0]], rtol=1e-15)
+    np.testing.assert_allclose(slopes(jnp.array([3.0, 0.5])), [[0.5, 1.0]], rtol=1e-15)
 
 
 def test_problems_with_switches_are_compiled_once():

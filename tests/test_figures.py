@@ -195,8 +195,7 @@ class TestPredictions:
 
 class TestProfiles:
     def test_the_lines_are_labelled(self, fit):
-        figure = fit.plot_profile()
-        texts = drawn(figure)
+        texts = drawn(fit.plot_profile())
         assert texts.count("95%") == 4
         low, high = fit.intervals["tau"]
         assert f"95% interval [{low:.4g}, {high:.4g}]" in texts

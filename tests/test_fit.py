@@ -171,8 +171,7 @@ def cliff(x, y, tau, t):
 
 
 def test_a_fit_that_cannot_go_on_says_where():
-    fixed = {"b": dd.Fixed()}
-    fit = fitted_to_a_line(cliff, 1.5, 0.2, parameters=fixed, epochs=3000)
+    fit = fitted_to_a_line(cliff, 1.5, 0.2, parameters={"b": dd.Fixed()}, epochs=3000)
     assert fit.status is dd.Status.failed
     assert "tau = " in fit.message and "Epoch" in fit.message
     assert fit.values["tau"] == pytest.approx(1.0, abs=0.05)

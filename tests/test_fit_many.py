@@ -91,8 +91,7 @@ def test_a_fit_that_explodes_does_not_disturb_the_others():
 
 
 def test_fits_end_at_their_own_epoch():
-    sets = noisy("exponential", 40)
-    batch = dd.fit_many(START, sets, threshold=60.0, epochs=400)
+    batch = dd.fit_many(START, noisy("exponential", 40), threshold=60.0, epochs=400)
     assert set(batch.statuses) == {dd.Status.threshold}
     assert len(set(batch.epochs.tolist())) > 1
     for fit in batch:

@@ -251,7 +251,6 @@ def test_the_dimension_is_the_smallest_that_works_or_given():
 
 def test_without_torch_modules_there_is_none_to_give_back():
     data = dd.Data(np.linspace(0, 2, 11), np.ones((11, 1)))
-    start = EXPERIMENTS["exponential"].start
-    fit = dd.fit(start, data, optimizer=dd.Adam(), epochs=1)
+    fit = dd.fit(EXPERIMENTS["exponential"].start, data, optimizer=dd.Adam(), epochs=1)
     with pytest.raises(TypeError, match="Neither `rhs` nor `history` is a torch"):
         fit.to_torch()

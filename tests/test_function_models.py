@@ -24,8 +24,7 @@ def logistic(x, y, tau, t, r=1.0, K=2.0):
 
 def test_defaults_of_a_function_are_parameters_and_their_start_values():
     problem = dd.Problem(logistic, PAST, tau=0.7)
-    values = {"r": 1.0, "K": 2.0, "b": 0.5, "tau": 0.7}
-    assert dd.parameter_values(problem) == values
+    assert dd.parameter_values(problem) == {"r": 1.0, "K": 2.0, "b": 0.5, "tau": 0.7}
     assert problem.rhs.K == 2.0
     same = dd.Problem(dd.models.Logistic(1.0, 0.5), PAST, tau=0.7)
     np.testing.assert_allclose(dd.solve(problem, T=5.0).x, dd.solve(same, T=5.0).x)
@@ -64,8 +63,7 @@ class Driven(eqx.Module):
 
 
 def test_numpy_tables_are_constants_and_numbers_and_jax_arrays_are_learned():
-    module = Driven(1.0, np.arange(4.0), jnp.zeros(2))
-    problem = dd.Problem(module, PAST, tau=1.0)
+    problem = dd.Problem(Driven(1.0, np.arange(4.0), jnp.zeros(2)), PAST, tau=1.0)
     names = ["gain", "curve[0]", "curve[1]", "b", "tau"]
     assert list(dd.parameter_values(problem)) == names
     data = dd.Data(T, np.ones(40))
@@ -78,8 +76,7 @@ def test_numpy_tables_are_constants_and_numbers_and_jax_arrays_are_learned():
 
 def test_a_function_alone_is_fitted():
     truth = dd.Problem(functools.partial(logistic, r=1.5, K=1.2), PAST, tau=1.0)
-    data = simulated(truth, T, 0.01)
-    fit = dd.fit(logistic, data, optimizer=NEAR, intervals=False)
+    fit = dd.fit(logistic, simulated(truth, T, 0.01), optimizer=NEAR, intervals=False)
     true = {"r": 1.5, "K": 1.2, "b": 0.5, "tau": 1.0}
     for name, value in true.items():
         assert abs(fit.values[name] - value) < 5 * fit.standard_errors[name]

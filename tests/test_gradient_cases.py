@@ -174,8 +174,7 @@ def test_memory_may_hold_anything_before():
     problem = PROBLEMS["jump"]
     data = data_for(problem)
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    grid = grid_for(problem, data.T, 7, 0.5)
-    system = System(fixed, dd.RK4(), grid, data.T, 2)
+    system = System(fixed, dd.RK4(), grid_for(problem, data.T, 7, 0.5), data.T, 2)
     target = SQUARES.prepare(data)
 
     @jax.jit

@@ -32,8 +32,7 @@ def record(text, truth, t, noise, seed=0):
 
 def prey_only(seed=0):
     t = np.linspace(0, 40, 60)
-    x = record(PREDATOR, PREDATOR_TRUTH, t, 4.0, seed)
-    return dd.Data(t, x[:, 0], names="N")
+    return dd.Data(t, record(PREDATOR, PREDATOR_TRUTH, t, 4.0, seed)[:, 0], names="N")
 
 
 def hidden_setup():
@@ -135,8 +134,7 @@ def test_prey_alone(seed, parameters):
     plain: Options = {"intervals": False}
     fit = dd.fit(model, data, parameters=parameters, seed=seed, **plain)
     one, truth = dd.LeastSquares(starts=1), model.problem(PREDATOR_TRUTH)
-    known = data.select(model.observed)
-    best = dd.fit(truth, known, optimizer=one, **plain)
+    best = dd.fit(truth, data.select(model.observed), optimizer=one, **plain)
     assert fit.loss < best.loss * (1 + 0.1 / len(data))
     assert fit.search_result.noise[0] == pytest.approx(4.0, rel=0.35)
 
@@ -145,8 +143,7 @@ def test_prey_alone(seed, parameters):
 def test_a_short_delay_and_few_points():
     t = np.arange(16) * 2.0
     data = dd.Data(t, record(HUTCHINSON, HUTCHINSON_TRUTH, t, 0.1))
-    fit = dd.fit(dd.equation(HUTCHINSON), data)
-    low, high = fit.intervals["tau"]
+    low, high = dd.fit(dd.equation(HUTCHINSON), data).intervals["tau"]
     assert 1.95 < low < 2.0 < high < 2.05
 
 

@@ -44,16 +44,14 @@ def test_pure_noise():
 @pytest.mark.parametrize("count", mostly_slow((2, 3, 4), (2, 4)))
 @pytest.mark.slow
 def test_no_more_points_than_parameters(count):
-    data = logistic_data(count, noise=0.0)
-    fit = dd.fit(dd.equation(LOGISTIC), data)
+    fit = dd.fit(dd.equation(LOGISTIC), logistic_data(count, noise=0.0))
     assert any(not is_sure(fit, name) for name in fit.names)
     assert str(fit)
 
 
 @pytest.mark.slow
 def test_a_model_that_cannot_follow():
-    saw = dd.Data(T, T % 2.3 + 3)
-    fit = dd.fit(dd.equation(LINEAR), saw)
+    fit = dd.fit(dd.equation(LINEAR), dd.Data(T, T % 2.3 + 3))
     assert fit.noise["x"] > 0.5  # the misfit counts as noise, not as nothing
     assert fit.rejected or not is_sure(fit, "tau")
 
@@ -90,31 +88,27 @@ def test_a_delay_beyond_the_record():
     data = logistic_data(r=0.3, tau=15.0)
     fit = dd.fit(dd.equation(LOGISTIC), data)
     assert not is_sure(fit, "tau")
-    known = {"tau": dd.Fixed(15.0)}
-    fit = dd.fit(dd.equation(LOGISTIC), data, parameters=known)
+    fit = dd.fit(dd.equation(LOGISTIC), data, parameters={"tau": dd.Fixed(15.0)})
     # On the whole record x' = r x (1 - b / K): a rate, not its parts.
     assert not is_sure(fit, "r") and not is_sure(fit, "K")
     assert is_sure(fit, "b")
 
 
 def test_a_delay_below_the_sampling_interval_ends_on_its_bound():
-    data = logistic_data(tau=0.1)
-    fit = dd.fit(dd.equation(LOGISTIC), data)
+    fit = dd.fit(dd.equation(LOGISTIC), logistic_data(tau=0.1))
     assert fit.values["tau"] == fit.setup.lower[3]
     assert "bound" in str(fit) and not is_sure(fit, "tau")
 
 
 def test_twenty_points():
-    data = logistic_data(20)
-    fit = dd.fit(dd.equation(LOGISTIC), data)
+    fit = dd.fit(dd.equation(LOGISTIC), logistic_data(20))
     for name, (low, high) in fit.intervals.items():
         assert low <= TRUTH[name] <= high
 
 
 @pytest.mark.slow
 def test_ten_thousand_points():
-    data = logistic_data(10_000, noise=0.1)
-    fit = dd.fit(dd.equation(LOGISTIC), data)
+    fit = dd.fit(dd.equation(LOGISTIC), logistic_data(10_000, noise=0.1))
     assert fit.status.ok and fit.noise["x"] == pytest.approx(0.1, rel=0.03)
     errors = np.array(list(fit.standard_errors.values()))
     assert np.all(np.abs(fit.best - list(TRUTH.values())) < 4 * errors)
@@ -161,8 +155,7 @@ class TestDelaysOutsideOfTheUsual:
             dd.fit(self.model, logistic_data(), parameters=negative)
 
     def test_it_is_found_below_a_sampling_interval(self):
-        data = logistic_data(20, 20.0, 0.05, tau=0.8)
-        fit = dd.fit(self.model, data)
+        fit = dd.fit(self.model, logistic_data(20, 20.0, 0.05, tau=0.8))
         low, high = fit.intervals["tau"]
         assert 0.7 < low < 0.8 < high < 0.9
 

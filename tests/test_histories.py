@@ -254,8 +254,7 @@ def test_a_measured_past_needs_no_history_and_keeps_the_times(measured, data, tm
     np.testing.assert_allclose(said.mean, measured.solution(said.t), rtol=1e-3)
     with pytest.raises(ValueError, match=f"from {zero:g} on"):
         measured.predict([1.0])
-    axes = measured.plot().axes
-    assert axes[0].lines[1].get_xdata()[0] == pytest.approx(zero)
+    assert measured.plot().axes[0].lines[1].get_xdata()[0] == pytest.approx(zero)
     measured.save(tmp_path / "fit.json")
     loaded = load_estimate(tmp_path / "fit.json")
     np.testing.assert_allclose(loaded.data.t, measured.data.t)
@@ -265,8 +264,7 @@ def test_a_measured_past_needs_no_history_and_keeps_the_times(measured, data, tm
 
 def test_a_bound_of_the_delay_says_how_long_the_past_is(data):
     bounds = {"tau": dd.Parameter(upper=10.0)}
-    fit = fitted(data, "data", parameters=bounds, intervals=False)
-    assert fit.time_zero == 10.0
+    assert fitted(data, "data", parameters=bounds, intervals=False).time_zero == 10.0
 
 
 @pytest.mark.parametrize(

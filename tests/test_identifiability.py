@@ -120,8 +120,7 @@ class TestExchanges:
     """Two or three delays; the sum of squares is a function made for the test."""
 
     def uncertainty(self, monkeypatch, losses, delays=2):
-        taus = (1.0, 2.5, 4.0)[:delays]
-        problem = dd.Problem(rates, dd.Constant(1.0), tau=taus)
+        problem = dd.Problem(rates, dd.Constant(1.0), tau=(1.0, 2.5, 4.0)[:delays])
         monkeypatch.setattr(
             Uncertainty, "losses", lambda self, theta: np.array([*map(losses, theta)])
         )
@@ -169,8 +168,7 @@ class TestExchanges:
         notes = exchange_notes(uncertainty, found)
         assert set(notes) == {3, 4, 5} and len(set(notes.values())) == 1
         assert notes[3].startswith("`tau[0]`, `tau[1]` and `tau[2]` can be exchanged: ")
-        turned = uncertainty.theta[[0, 1, 2, 5, 3, 4]]
-        back = nearest_image(uncertainty, found, turned)
+        back = nearest_image(uncertainty, found, uncertainty.theta[[0, 1, 2, 5, 3, 4]])
         np.testing.assert_array_equal(back, uncertainty.theta)
 
     def test_bounds_that_tell_the_delays_apart(self, monkeypatch):
@@ -233,13 +231,11 @@ def test_a_mirror_image_is_not_counted_as_another_minimum():
     """Of two minima that have the same delays in another order, and the same sum of
     squares."""
     text = "x' = -a * x(t - tau_1) - c * x(t - tau_2)"
-    truth = {"a": 0.5, "c": 0.3, "tau_1": 0.6, "tau_2": 2.5}
-    fit = fitted(text, truth)
+    fit = fitted(text, {"a": 0.5, "c": 0.3, "tau_1": 0.6, "tau_2": 2.5})
     first = fit.search_result.minima[0]
     mirrored = first._replace(theta=first.theta[[1, 0, 2, 4, 3]], starts=4)
     assert fit.names == ("a", "c", "b", "tau_1", "tau_2") and fit.assessment is not None
-    other = mirrored._replace(loss=1.5 * first.loss)
-    plain = str(with_minima(fit, first, other))
+    plain = str(with_minima(fit, first, mirrored._replace(loss=1.5 * first.loss)))
     assert "2 minima, the best reached once, the next" in plain
     judged = fit.verdicts.values()
     noted = tuple(replace(verdict, note="Exchanged.") for verdict in judged)
@@ -258,8 +254,7 @@ def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     """With delays that are nearly the same, the best fit has them equal. There is no
     slope for their difference, but the profile still ends."""
     problem = dd.Problem(product, dd.Constant(0.6), {"one": 0.9, "two": 1.2})
-    data = simulated(problem, np.linspace(0, 15, 120), 0.03)
-    fit = dd.fit(problem, data, **NEAR)
+    fit = dd.fit(problem, simulated(problem, np.linspace(0, 15, 120), 0.03), **NEAR)
     assert fit.values["one"] == pytest.approx(fit.values["two"], rel=1e-3)
     for name in ("one", "two"):
         low, high = fit.intervals[name]

@@ -73,8 +73,7 @@ def test_an_input_is_not_learned_but_traced():
     @jax.jit
     def read(leaves):
         traces.append(1)
-        u = jax.tree.unflatten(jax.tree.structure(table()), leaves)
-        return u(0.3)
+        return jax.tree.unflatten(jax.tree.structure(table()), leaves)(0.3)
 
     leaves = jax.tree.leaves(table())
     assert float(read(leaves)) == pytest.approx(float(table()(0.3)))
@@ -102,8 +101,7 @@ def test_knots_are_no_movers_and_smooth_kinks_have_fewer_images():
     assert counts == {"steps": 1, "linear": 1, "cubic": 1}
     model = dd.equation("x' = -k * x(t - tau) + u", inputs=("u",))
     for kind, images in (("steps", 3), ("linear", 2), ("cubic", 1)):
-        inputs = {"u": table(kind)}
-        problem = model.problem(k=1.0, tau=1.5, b=1.0, inputs=inputs)
+        problem = model.problem(k=1.0, tau=1.5, b=1.0, inputs={"u": table(kind)})
         points = points_of(problem, dd.RK4())
         assert sum(table >= 0 for table in points.tables) == images
 
@@ -137,8 +135,7 @@ def test_a_text_with_inputs():
 
 def test_formulas_of_time():
     model = dd.equation("x' = u(t - tau) - x", inputs=("u",))
-    given = model.with_inputs({"u": "where(t > 3, 1, 0)"})
-    problem = given.problem(tau=0.5, b=0.0)
+    problem = model.with_inputs({"u": "where(t > 3, 1, 0)"}).problem(tau=0.5, b=0.0)
     assert np.asarray(problem.known_times[0].times) == pytest.approx([3.0])
     found = dd.solve(problem, T, dd.RK4())([3.5, 4.5])[:, 0]
     np.testing.assert_allclose(found, [0, 1 - np.exp(-1)], atol=1e-7)
@@ -224,8 +221,7 @@ def test_a_delay_stays_where_an_input_is_known():
 def test_a_table_is_no_parameter_of_a_fit():
     model, problem = driven()
     data = simulated(problem, np.linspace(0, T, 40))
-    few = dd.LeastSquares(starts=4)
-    options: Any = {"optimizer": few, "intervals": False}
+    options: Any = {"optimizer": dd.LeastSquares(starts=4), "intervals": False}
     found = dd.fit(model, data, inputs={"u": table()}, **options)
     assert found.values["tau"] == pytest.approx(1.5, abs=1e-3)
 

@@ -68,8 +68,7 @@ def together(problems, sets, loss, route, learned=eqx.is_inexact_array):
     @jax.jit
     def run(params, target, T):
         system = System(fixed, dd.RK4(), grid, T, problems[0].dimension, LANES)
-        buffers = route.buffers(system)
-        return route(system, loss, target, params, buffers)[:2]
+        return route(system, loss, target, params, route.buffers(system))[:2]
 
     target = stack([loss.prepare(data) for data in sets])
     return run(params, target, jnp.array([data.T for data in sets]))

@@ -94,8 +94,7 @@ class TestFunction:
         assert float(learned(0.8)) == pytest.approx(float(fit.problem.rhs.NN(0.8)[0]))
 
     def test_its_range_is_what_the_fitted_curve_visited(self, fit, learned):
-        tau = fit.values["tau"]
-        past = np.asarray(fit.solution(TIMES - tau))[:, 0]
+        past = np.asarray(fit.solution(TIMES - fit.values["tau"]))[:, 0]
         np.testing.assert_allclose(learned.range, [(past.min(), past.max())])
         assert len(learned.visited) == len(TIMES)
 
@@ -157,8 +156,7 @@ class TestFunction:
 
 @pytest.mark.parametrize("shape", [{"positive": True}, {"bounds": (-1.0, 2.0)}])
 def test_a_band_is_computed_before_the_shape(shape):
-    network = dd.Network(**shape).sized(1)
-    bend, straighten, rise = _shape_of(network)
+    bend, straighten, rise = _shape_of(dd.Network(**shape).sized(1))
     z = np.linspace(-8, 8, 33)[:, None]
     np.testing.assert_allclose(straighten(bend(z)), z, atol=1e-9)
     slope = (bend(z + 1e-5) - bend(z - 1e-5)) / 2e-5
@@ -242,8 +240,7 @@ class TestVisited:
         return jnp.asarray(t)[:, None] ** 2
 
     def visited(self, rhs, tau, history: Any = dd.Constant(0.5)):
-        problem = dd.Problem(rhs, history, tau)
-        return visited_arguments(problem, self.trajectory, self.T)
+        return visited_arguments(dd.Problem(rhs, history, tau), self.trajectory, self.T)
 
     def test_delays_that_vary_and_slopes(self):
         def rhs(x, y, tau, t, net=dd.Network(width=2)):

@@ -134,8 +134,7 @@ def test_each_quantity_has_its_noise():
     x = np.asarray(dd.solve(MODEL.problem(TRUTH), T=10)(t))[:, 0]
     noise = np.random.default_rng(0).normal(size=(2, 50)) * [[0.2], [0.5]]
     both = np.stack([x + noise[0], 100 * x + noise[1]], axis=1)
-    data = dd.Data(t, both, names=("u", "w"))
-    fit = dd.fit(model, data, intervals=False)
+    fit = dd.fit(model, dd.Data(t, both, names=("u", "w")), intervals=False)
     assert fit.noise["u"] == pytest.approx(0.2, rel=0.3)
     assert fit.noise["w"] == pytest.approx(0.5, rel=0.3)
     known = dd.Data(t, both, sd=list(fit.noise.values()), names=("u", "w"))
@@ -166,7 +165,6 @@ def test_steps_become_finer_where_estimates_feel_them():
 
 
 def test_an_exact_fit_says_so():
-    data = logistic_data(noise=0.0)
-    fit = dd.fit(MODEL, data, steps_per_delay=20, intervals=False)
+    fit = dd.fit(MODEL, logistic_data(noise=0.0), steps_per_delay=20, intervals=False)
     assert fit.status.ok
     np.testing.assert_allclose(fit.best, list(TRUTH.values()), rtol=1e-3)

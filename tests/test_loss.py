@@ -113,8 +113,7 @@ def test_integrals(key, data):
     times = {"from 0": TIMES, "late": np.array([0.7, 0.9, 2.0, 2.2, 3.7])}[data]
     data = dd.Data(times, np.cos(times)[:, None] * [1.0, 0.3])
     cost, plain = COSTS[key]
-    T = data.T
-    midpoints = (np.arange(40000) + 0.5) * T / 40000
+    midpoints = (np.arange(40000) + 0.5) * data.T / 40000
     expected = reference(plain, data, midpoints)
     rough = 1e-3 if key in ("L1", "Linf") else 1e-6
     assert value(dd.Integral(cost), data) == pytest.approx(expected, rel=rough)
@@ -165,8 +164,7 @@ def slopes(loss, tau):
     """One-sided derivatives for tau, by second-order differences."""
 
     def at(moved):
-        problem = dd.Problem(PROBLEM.rhs, PROBLEM.history, moved)
-        return value(loss, DATA, problem)
+        return value(loss, DATA, dd.Problem(PROBLEM.rhs, PROBLEM.history, moved))
 
     step = 1e-5
     f = [at(tau + k * step) for k in (-2, -1, 0, 1, 2)]

@@ -151,6 +151,5 @@ def test_steps_that_cannot_be_halved_end_no_batch(monkeypatch):
 
     monkeypatch.setattr(many_search, "STEP_TOLERANCE", 0.0)
     monkeypatch.setattr(many_search, "refine", refine)
-    method = dd.LeastSquares(starts=2)
-    found = dd.fit_many(MODEL, as_data(*growth(4)), optimizer=method)
+    found = dd.fit_many(MODEL, as_data(*growth(4)), optimizer=dd.LeastSquares(starts=2))
     assert refits and np.isfinite(found.best).all() and np.isfinite(found.loss).all()

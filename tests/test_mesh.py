@@ -173,8 +173,7 @@ def test_steps_of_a_twentieth(jump):
 
     def states(delays):
         moved = eqx.tree_at(lambda p: p.tau, problem, delays)
-        path = solve_mesh(moved, RK4, mesh, "forward")
-        return jax.vmap(path)(times)
+        return jax.vmap(solve_mesh(moved, RK4, mesh, "forward"))(times)
 
     x, slopes = eqx.filter_jit(lambda tau: (states(tau), jax.jacfwd(states)(tau)))(
         problem.tau
@@ -327,8 +326,7 @@ def test_delays_of_every_size():
 
     def end(first, second):
         moved = eqx.tree_at(lambda p: p.tau, problem, (first, second))
-        found = mesh_of(moved, T, RK4, 0.05, 512, True)
-        path = solve_on(moved, RK4, found)
+        path = solve_on(moved, RK4, mesh_of(moved, T, RK4, 0.05, 512, True))
         return float(path(T)[0])
 
     short = [end(jnp.asarray(size * T), jnp.asarray(0.7)) for size in (1e-9, 1e-12)]
@@ -397,8 +395,7 @@ MANY = jnp.array([[1.0, 0.3], [0.4, 2.0], [3.0, 3.0], [0.9, 0.45]])
 
 
 def test_vmap_and_jit():
-    together = jax.jit(jax.vmap(solve_traced))(MANY)
-    for delays, found in zip(MANY, together):
+    for delays, found in zip(MANY, jax.jit(jax.vmap(solve_traced))(MANY)):
         problem = make_problem(2, True, "parameter", tuple(delays))
         alone = solve_on(problem, RK4, mesh_of(problem, 3.0, RK4, min(delays) / 10))
         np.testing.assert_allclose(found, alone(3.0)[0], rtol=1e-12)

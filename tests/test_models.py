@@ -100,8 +100,7 @@ def test_neural_models_are_tanh_networks(width, tolerance):
     for w, b in hidden:
         assert w.shape[0] == width
         x = np.tanh(np.asarray(w) @ x + b)
-    found = model(X, Y, TAU, T)
-    np.testing.assert_allclose(found, weight @ x + bias, **tolerance)
+    np.testing.assert_allclose(model(X, Y, TAU, T), weight @ x + bias, **tolerance)
 
 
 def test_neural_networks_are_drawn_by_seed():

@@ -75,8 +75,7 @@ def test_the_likelihood_of_a_linear_system_is_exact():
     a, process, measurement = 0.7, 0.3, 0.1
     level = state_levels(x, False)
     noise = Noise(np.log([process / level[0, 0], measurement]), level)
-    start = evaluate(joint, noise, x, np.array([a]))
-    fit = fit_path(start, np.zeros(1), is_held=True)
+    fit = fit_path(evaluate(joint, noise, x, np.array([a])), np.zeros(1), is_held=True)
 
     z = -a * 0.2
     step = 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24

@@ -117,19 +117,16 @@ def test_networks_as_right_hand_side_history_and_observation():
     history = problem.history.network
     assert (history.inputs, history.outputs) == (1, 2)
     assert problem.observe.network.inputs == 2 and problem.observed == 3
-    both = dd.Problem(dd.Network(outputs=2), dd.Network(), 1.0)
-    assert both.dimension == 2
+    assert dd.Problem(dd.Network(outputs=2), dd.Network(), 1.0).dimension == 2
 
 
 def test_a_network_that_computes_a_delay():
     tau = dd.Delay(lambda t, x, net=dd.Network(width=2, positive=True): net(x, t)[0])
-    problem = dd.Problem(lambda x, y, tau, t: -y, PAST, tau)
-    assert one_network(problem).inputs == 2
+    assert one_network(dd.Problem(lambda x, y, tau, t: -y, PAST, tau)).inputs == 2
 
 
 def test_networks_inside_of_compiled_functions_find_their_sizes():
-    problem = dd.Problem(jax.jit(term), PAST, 1.0)
-    assert one_network(problem).inputs == 1
+    assert one_network(dd.Problem(jax.jit(term), PAST, 1.0)).inputs == 1
 
 
 def test_what_networks_cannot_find_out_is_said():
@@ -231,8 +228,7 @@ def test_networks_in_what_is_observed():
 
 def test_experiments_share_their_scales():
     problem = dd.Problem(term, PAST, 1.0)
-    other = dd.Data(T, WAVE + 10)
-    first, second = scaled_together([problem, problem], [DATA, other])
+    first, second = scaled_together([problem, problem], [DATA, dd.Data(T, WAVE + 10)])
     close(one_network(first).center, [6.0])
     np.testing.assert_array_equal(one_network(first).scale, one_network(second).scale)
 
@@ -256,8 +252,7 @@ def test_a_network_in_a_condition_of_jax_has_no_scales():
 
 def test_a_fit_has_scales_and_comes_back_from_a_file(tmp_path):
     history = dd.Network(width=2, positive=True)
-    rhs = dd.Network(width=2, bounds=(-1.0, 1.0))
-    problem = dd.Problem(rhs, history, 1.0)
+    problem = dd.Problem(dd.Network(width=2, bounds=(-1.0, 1.0)), history, 1.0)
     options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     fit = dd.fit(problem, DATA, **options)
     close(fit.problem.rhs.network.scale, [0.5, 0.5])

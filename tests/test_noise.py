@@ -90,8 +90,7 @@ def test_gaussian_noise_by_likelihood_is_least_squares():
 
 
 def test_a_search_without_start_values_finds_the_noise():
-    data = dd.Data(T, drawn("lognormal", seed=2))
-    fit = dd.fit(MODEL, data, noise="lognormal")
+    fit = dd.fit(MODEL, dd.Data(T, drawn("lognormal", seed=2)), noise="lognormal")
     for name, value in {**TRUE, "x.factor": 1.2}.items():
         low, high = fit.intervals[name]
         assert low < value < high
@@ -104,8 +103,7 @@ def test_counts_are_compared_predicted_and_kept(tmp_path):
     words = ("poisson", "negative-binomial")
     fits = {word: dd.fit(MODEL, data, noise=word, **NEAR) for word in words}
     fits["least squares"] = dd.fit(MODEL, data, **NEAR)
-    found = dd.compare(fits)
-    assert found.best == "poisson"
+    assert dd.compare(fits).best == "poisson"
     fit = fits["poisson"]
     expected = stats.poisson.logpmf(data.x[:, 0], fit.fitted[:, 0]).sum()
     assert np.isclose(fit.criteria.log_likelihood, expected, rtol=1e-9)
@@ -128,8 +126,7 @@ def test_counts_are_compared_predicted_and_kept(tmp_path):
 
 @pytest.mark.slow
 def test_poisson_noise_that_is_too_small_is_named():
-    y = drawn("negative-binomial")
-    fit = dd.fit(MODEL, dd.Data(T, y), noise="poisson", **NEAR)
+    fit = dd.fit(MODEL, dd.Data(T, drawn("negative-binomial")), noise="poisson", **NEAR)
     assert fit.rejected and '`noise="negative-binomial"`' in str(fit)
 
 
@@ -217,8 +214,7 @@ def test_flags_of_values_below_a_limit():
 
 
 def test_all_values_below_a_limit_are_refused():
-    t = np.linspace(0, 5, 12)
-    data = dd.Data(t, np.full(12, 0.1), below=np.ones(12, bool))
+    data = dd.Data(np.linspace(0, 5, 12), np.full(12, 0.1), below=np.ones(12, bool))
     with pytest.raises(dd.DataError, match="All values of 'x' are below a limit"):
         dd.fit(dd.equation("x' = -k * x(t - tau)"), data)
 

@@ -176,8 +176,7 @@ def test_a_plan_names_each_thing_once():
 
 
 def test_results_are_continued_only_with_the_same_settings(tmp_path):
-    results = ResultsFolder(tmp_path / "out", Plan(repeats=4))
-    results.add([made_up()])
+    ResultsFolder(tmp_path / "out", Plan(repeats=4)).add([made_up()])
     again = ResultsFolder(tmp_path / "out", Plan(repeats=4, noise=(0.1, 0.3)))
     assert again.missing("exponential") == [0.1]
     assert again.missing("hiv") == [0.1, 0.3]
@@ -243,8 +242,7 @@ def test_tables_show_every_parameter(tmp_path, exponential):
 
 
 def test_figures_show_true_target_and_predicted(exponential):
-    figure = trajectory_figure(exponential[1])
-    (axes,) = figure.axes
+    (axes,) = trajectory_figure(exponential[1]).axes
     target, data, true, predicted = (line.get_ydata() for line in axes.lines)
     assert len(data) == 101
     scale = np.std(true)

@@ -69,8 +69,7 @@ def test_several_delays_are_parameters_with_names():
     def rhs(x, y, tau, t):
         return y["growth"] - tau["rest"] * y["rest"]
 
-    problem = dd.Problem(rhs, PAST, {"rest": 5.0, "growth": 2.0})
-    names = dd.parameter_values(problem)
+    names = dd.parameter_values(dd.Problem(rhs, PAST, {"rest": 5.0, "growth": 2.0}))
     assert names["growth"] == 2.0 and names["rest"] == 5.0
 
 

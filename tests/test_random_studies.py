@@ -133,8 +133,7 @@ def _value_and_gradient(model, points, base, theta, capacity: int):
 
     def one(row):
         memory = work_buffer(model, row, steps, capacity)
-        gram = normal_equations(model, row, points, steps, memory)[0].gram
-        return gram[0]
+        return normal_equations(model, row, points, steps, memory)[0].gram[0]
 
     return jax.lax.map(one, theta)
 

@@ -124,8 +124,7 @@ def test_given_noise_is_held_against_chi_square():
 
 def test_a_perfect_fit_and_a_few_values_are_not_judged():
     assert decay(np.exp(-0.7 * T)).checks == ()
-    few = decay(noisy(times=T[::12]), times=T[::12])
-    assert few.checks == ()
+    assert decay(noisy(times=T[::12]), times=T[::12]).checks == ()
     two = decay(noisy(times=T[:2]), times=T[:2])
     assert "There are no more values (2) than parameters (2)" in str(two)
     # Two values, two parameters: a perfect fit that knows nothing of its errors.
@@ -145,8 +144,7 @@ def test_a_bound_and_coarse_steps_are_said():
     assert not alone.is_determined and alone.reason == "On a bound: `k`."
     assert np.isinf(fit.standard_errors["k"]) and np.isfinite(fit.standard_errors["b"])
     assert fit.derived("k * b").reason == "On a bound, and taken as known: `k`."
-    search_result = fit.search_result
-    object.__setattr__(search_result, "step_error", 0.4)
+    object.__setattr__(fit.search_result, "step_error", 0.4)
     assert "The solver's steps matter: with half of them" in str(fit)
 
 
@@ -185,8 +183,7 @@ def test_the_true_model_wins_also_against_a_larger_one():
     start = {"k": 0.5, "b": 1.0}
     for name, text in (("larger", "x' = -k * x - c"), ("wrong", "x' = -k")):
         settings = start | ({"c": 0.1} if name == "larger" else {})
-        model = dd.equation(text)
-        fits[name] = dd.fit(model, data, parameters=settings, **NEAR)
+        fits[name] = dd.fit(dd.equation(text), data, parameters=settings, **NEAR)
     found = dd.compare(fits)
     assert found.labels == ("decay", "larger", "wrong") and found.best == "decay"
     assert found.weights.sum() == pytest.approx(1) and found.weights[0] > 0.7
@@ -194,8 +191,7 @@ def test_the_true_model_wins_also_against_a_larger_one():
     lines = str(found).splitlines()
     assert lines[0].split()[:3] == ["model", "k", "log"]
     assert lines[1].startswith("decay ") and "<table>" in found._repr_html_()
-    same = dd.compare([fits["wrong"], fits["decay"]])
-    assert same.best == "x' = -k * x"
+    assert dd.compare([fits["wrong"], fits["decay"]]).best == "x' = -k * x"
 
 
 def test_only_fits_of_the_same_data_are_compared():
@@ -221,8 +217,7 @@ def test_only_fits_of_the_same_density_are_compared():
     with pytest.raises(ValueError, match="of x, and of log_x"):
         data = dd.Data(T, np.log(np.abs(noisy())), names=["log_x"])
         logarithm = dd.equation("log_x' = -k")
-        settings = {"k": 0.5, "b": 0.0}
-        other = dd.fit(logarithm, data, parameters=settings, **NEAR)
+        other = dd.fit(logarithm, data, parameters={"k": 0.5, "b": 0.0}, **NEAR)
         dd.compare([one, other])
 
 

@@ -37,8 +37,7 @@ def test_data_without_names_are_in_the_order_of_the_model():
         dd.fit(model, three)
     # A problem that was made of a text has the names of the text.
     swapped = dd.Data(T, two[:, ::-1], names=["v", "u"])
-    problem = model.problem(k=1.0, b=1.0, tau=1.5)
-    fit = dd.fit(problem, swapped, epochs=1)
+    fit = dd.fit(model.problem(k=1.0, b=1.0, tau=1.5), swapped, epochs=1)
     np.testing.assert_array_equal(fit.data.x, two)
 
 

@@ -114,8 +114,7 @@ def test_code_with_several_delays_is_given_again(tmp_path):
     numbers = dd.load(path)
     assert type(numbers) is dd.SavedFit
     assert numbers.values == fit.values and str(numbers) == str(fit)
-    other = python_problem({"a": 1.0, "b": 1.0})
-    whole = as_estimate(dd.load(path, problem=other))
+    whole = as_estimate(dd.load(path, problem=python_problem({"a": 1.0, "b": 1.0})))
     assert str(whole) == str(fit)
     np.testing.assert_array_equal(predicted(whole), predicted(fit))
     message = r"has the parameters history\.b\[1\], tau, but the file .*, tau\.a"

@@ -149,8 +149,7 @@ MODULES = [
 
 @pytest.mark.parametrize("problem", MODULES, ids=lambda p: type(p.rhs).__name__)
 def test_gradient_descent_of_the_packages_modules_comes_back(problem, path):
-    d = problem.dimension
-    data = dd.Data([0.0, 0.5, 1.0], np.ones((3, d)))
+    data = dd.Data([0.0, 0.5, 1.0], np.ones((3, problem.dimension)))
     options = {"optimizer": dd.SGD(1e-6), "solver": dd.Euler(), "steps_per_delay": 4}
     fit = dd.fit(problem, data, epochs=2, **options)
     fit.save(path)
@@ -255,8 +254,7 @@ def test_a_file_that_was_altered(saved, path):
     random = np.random.default_rng(1)
     digits = [i for i, c in enumerate(saved) if c.isdigit()]
     for place in random.choice(digits, 60, replace=False):
-        other = str((int(saved[place]) + 1) % 10)
-        altered = saved[:place] + other + saved[place + 1 :]
+        altered = saved[:place] + str((int(saved[place]) + 1) % 10) + saved[place + 1 :]
         if json.loads(altered) != json.loads(saved):  # the last digits may not matter
             refused(path, altered)
     assert "altered" in refused(path, saved.replace("lake", "pond"))
@@ -337,8 +335,7 @@ IGNORED = {"checksum", "format", "version", "ddefind"}
 def test_a_field_that_was_replaced_is_refused_or_harmless(saved, path, wrong):
     """Whatever stands in a field, under a right checksum: the file is refused by a
     sentence, or the fit that it gives can be shown."""
-    whole = json.loads(saved)
-    for keys in places(whole):
+    for keys in places(json.loads(saved)):
         if not keys or keys[0] in IGNORED:
             continue
         body = json.loads(saved)

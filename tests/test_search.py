@@ -177,8 +177,7 @@ class TestConventions:
         wide = plain(tau=dd.Parameter(lower=0.01, upper=50.0))
         assert (wide.lower[3], wide.upper[3]) == (0.01, 50.0)
         assert delays_to_try(DATA, 0.01, 50.0) == (0.01, 0.9 * DATA.T)
-        beyond = setup_of(MODEL.problem(TRUTH | dict(tau=20.0)), DATA)
-        assert beyond.upper[3] >= 20.0
+        assert setup_of(MODEL.problem(TRUTH | dict(tau=20.0)), DATA).upper[3] >= 20.0
 
     def test_frequencies_are_positive_and_below_the_sampling_limit(self):
         periodic = MODEL.with_history("periodic")

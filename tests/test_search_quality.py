@@ -38,8 +38,7 @@ def test_a_minimum_elsewhere_has_a_larger_chi_square(sd):
     data, model = decay(1, sd), dd.equation(DECAY)
     best = best_known(Record(model, data, TRUTH, {}), random_starts=16)
     free = dd.fit(model, data, intervals=False)
-    held = {"k": dd.Fixed(0.7)}
-    fixed = dd.fit(model, data, parameters=held, intervals=False)
+    fixed = dd.fit(model, data, parameters={"k": dd.Fixed(0.7)}, intervals=False)
     assert chi_square(free) == pytest.approx(best, abs=0.01)
     assert chi_square(fixed) > best + 10
 

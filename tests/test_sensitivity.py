@@ -27,8 +27,7 @@ def check_gradient(problem, data, n, solver, parameters=None):
     setup = setup_of(problem, data, parameters, n, solver)
     free = setup.model.free
     known = dd.parameter_values(problem)
-    theta = np.array([known[name] for name in free.names])
-    found = normal(setup, theta, n)
+    found = normal(setup, np.array([known[name] for name in free.names]), n)
     loss, gradient = dd.value_and_grad(problem, data, solver=solver, steps_per_delay=n)
     by_name = dd.parameter_values(gradient)
     expected = np.array([by_name[name] for name in free.names])
@@ -54,8 +53,7 @@ CASES = [(model, dd.RK4()) for model in EXPERIMENTS] + [("logistic", dd.RK2())]
 )
 def test_slope_agrees_with_the_adjoint(model, solver):
     experiment = EXPERIMENTS[model]
-    data = wave(experiment.start, experiment.T)
-    check_gradient(experiment.start, data, 11, solver)
+    check_gradient(experiment.start, wave(experiment.start, experiment.T), 11, solver)
 
 
 def linear(a, c):
@@ -88,8 +86,7 @@ class TestCases:
         check_gradient(problem, wave(problem, 8.0), 10, dd.RK4(), model.settings)
 
     def test_text_with_ties(self):
-        text = "x' = K * x - x(t - tau)^3;  x(t<=0) = K / 2 + a * t"
-        model = dd.equation(text)
+        model = dd.equation("x' = K * x - x(t - tau)^3;  x(t<=0) = K / 2 + a * t")
         problem = model.problem(K=0.8, a=0.1, tau=0.9)
         data = wave(problem, 5.0)
         setup = setup_of(problem, data, model.settings)

@@ -139,8 +139,7 @@ def test_solve_inside_vmap():
         return dd.solve(problem, 4.0, dd.RK4(), 8)(np.array([1.1, 4.0]))
 
     taus, bs = np.array([1.0, 0.37, 9.0]), np.array([1.0, 2.0, 3.0])
-    together = jax.vmap(end)(taus, bs)
-    for tau, b, found in zip(taus, bs, together):
+    for tau, b, found in zip(taus, bs, jax.vmap(end)(taus, bs)):
         np.testing.assert_allclose(found, end(tau, b), rtol=1e-12, atol=1e-14)
 
 

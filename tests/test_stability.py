@@ -284,8 +284,7 @@ def test_the_stability_of_a_fit_with_two_delays():
     text = "x' = r * x * (1 - (p * x(t - tau_1) + (1 - p) * x(t - tau_2)) / K)"
     model = dd.equation(text, history=0.5)
     truth = {"r": 1.0, "K": 2.0, "p": 0.6, "tau_1": 0.6, "tau_2": 2.2}
-    t = np.linspace(0, 20, 120)
-    data = simulated(model.problem(truth), t, 0.01, seed=0)
+    data = simulated(model.problem(truth), np.linspace(0, 20, 120), 0.01, seed=0)
     fit = dd.fit(model, data, parameters=truth, **NEAR)
     r, p, tau_1, tau_2 = (fit.values[name] for name in ("r", "p", "tau_1", "tau_2"))
     at_K, at_zero = fit.stability().equilibria

@@ -110,8 +110,7 @@ def test_help_and_slips_do_not_wait_for_jax(arguments, code):
         f"    main({arguments!r})\nfinally:\n"
         "    print('jax' in sys.modules, 'numpy' in sys.modules, file=sys.stderr)\n"
     )
-    done = python("-c", program, code=code)
-    assert done.stderr.splitlines()[-1] == "False False"
+    assert python("-c", program, code=code).stderr.splitlines()[-1] == "False False"
 
 
 def test_a_second_command_compiles_nothing(tmp_path):

@@ -56,8 +56,7 @@ def test_an_experiment_is_a_fit_by_itself(fit):
     high = fit.experiments["high"]
     assert high.values["b"] == fit.values["b@high"]
     assert high.standard_errors["r"] == pytest.approx(fit.standard_errors["r"])
-    at = high.predict(high.data.t)
-    np.testing.assert_allclose(at.mean, high.fitted, rtol=1e-6)
+    np.testing.assert_allclose(high.predict(high.data.t).mean, high.fitted, rtol=1e-6)
     np.testing.assert_allclose(high.residuals, fit.residuals[40:])
     assert high.noise == fit.noise
     for what in (fit.predict, fit.stability, lambda: fit.solution):
@@ -81,14 +80,12 @@ def test_it_is_saved_and_loaded(fit, tmp_path):
 def test_derived_and_figures(fit):
     found = fit.derived("r * tau")
     assert found.value == pytest.approx(fit.values["r"] * fit.values["tau"])
-    figure = fit.plot()
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    titles = [ax.get_title(loc="left") for ax in fit.plot().axes]
     assert [title for title in titles if title] == ["low", "high"]
 
 
 def test_what_is_computed_of_the_whole_study(fit):
-    drawn = fit.bootstrap(24)
-    assert drawn.names == tuple(fit.names)
+    assert fit.bootstrap(24).names == tuple(fit.names)
     own = dd.fit(
         MODEL,
         [LOW, HIGH],
@@ -129,8 +126,7 @@ def test_scales_and_offsets_are_linear():
     }.items():
         model = dd.equation("x' = x * (1 - x(t - tau) / K)", observe=observe)
         setup = make_setup(model.blank, LOW.data, model.settings, dd.RK4(), 10)[0]
-        names = np.array(setup.model.free.names)
-        assert names[setup.is_linear].tolist() == linear
+        assert np.array(setup.model.free.names)[setup.is_linear].tolist() == linear
 
 
 def test_known_values_are_not_learned():

@@ -225,6 +225,5 @@ def test_a_script_without_its_guard(tmp_path):
         "from support.sweep_fits import sets, start\n"
         "dd.fit_many(start(), sets(2), executor=1)\n"
     )
-    ended = python(script, code=1, PYTHONPATH=PATHS)
-    last = ended.stderr.splitlines()[-1]
+    last = python(script, code=1, PYTHONPATH=PATHS).stderr.splitlines()[-1]
     assert 'needs the line `if __name__ == "__main__":`' in last

@@ -77,8 +77,7 @@ def test_a_sweep_is_what_fit_many_is(tmp_path, data, method, undisturbed):
     assert fit.standard_errors == plain.standard_errors
     assert fit.noise == plain.noise and fit.data is not None
     np.testing.assert_array_equal(fit.predict().mean, plain.predict().mean)
-    again = sweep(tmp_path / "out", data, method)
-    assert arrays(again) == arrays(undisturbed)
+    assert arrays(sweep(tmp_path / "out", data, method)) == arrays(undisturbed)
     assert len(made(method.journal)) == COUNT
 
 
@@ -132,8 +131,7 @@ def test_rows_are_plain(tmp_path, data, method):
     for number, row in recorded(tmp_path).items():
         record = json.loads(row["record"])
         assert list(record["estimates"].values()) == found.best[number].tolist()
-        fit = as_estimate(found[number])
-        assert record["standard_errors"] == fit.standard_errors
+        assert record["standard_errors"] == as_estimate(found[number]).standard_errors
         assert row["status"] == found.statuses[number].name
     assert not is_locked(tmp_path)
 
@@ -382,8 +380,7 @@ def test_arrays_make_no_data_sets_to_be_counted(tmp_path, data, monkeypatch):
     stack = dd.Data.stack(data)
     plain = dd.fit_many(start(), stack, optimizer=dd.LeastSquares(starts=1))
     monkeypatch.setattr("ddefind._data.stack.DataStack.__getitem__", counted(made_sets))
-    found = sweep(tmp_path, stack, dd.LeastSquares(starts=1))
-    assert arrays(found) == arrays(plain)
+    assert arrays(sweep(tmp_path, stack, dd.LeastSquares(starts=1))) == arrays(plain)
     assert len(made_sets) < 2.5 * COUNT
 
 
@@ -431,8 +428,7 @@ def test_functions_are_known_by_their_code(monkeypatch):
     assert digest(rate) == before
     monkeypatch.setitem(globals(), "scaled", other_scaled)
     assert digest(rate) != before
-    factors = [2.0, 2.0, 3.0]
-    one, same, other = (digest(lambda y, f=f: f * y) for f in factors)
+    one, same, other = (digest(lambda y, f=f: f * y) for f in [2.0, 2.0, 3.0])
     assert one == same != other
     assert digest(lambda y: y + 1) != digest(lambda y: y + 2)
     assert digest(lambda y: jnp.sin(y)) != digest(lambda y: jnp.cos(y))

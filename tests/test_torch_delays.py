@@ -176,8 +176,7 @@ def test_two_delays_of_a_torch_module_are_fitted():
     rhs = dd.from_torch(ByNumber(), tau=(0.61, 1.37))
     truth = dd.Problem(rhs, dd.Constant(0.4), (0.61, 1.37))
     data = simulated(truth, np.linspace(0, 12, 61), 0.002, seed=3)
-    start = dd.Problem(rhs, dd.Constant(0.5), (1.0, 1.0))
-    fit = dd.fit(start, data, intervals=False)
+    fit = dd.fit(dd.Problem(rhs, dd.Constant(0.5), (1.0, 1.0)), data, intervals=False)
     assert isinstance(fit, dd.Estimate)
     assert list(fit.values) == ["r", "c", "b", "tau[0]", "tau[1]"]
     expected = np.array([1.1, 0.4, 0.4, 0.61, 1.37])

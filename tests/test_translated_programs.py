@@ -64,8 +64,7 @@ def test_a_function_of_two_numbers(place, name):
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_what_is_no_number_stays_none(place, name):
     x = np.array([[np.nan, 1.0, 2.0, np.inf]] * FITS)
-    y = np.array([[1.0, np.nan, 1.0, 3.0]] * FITS)
-    check(place, getattr(jnp, name), x, y)
+    check(place, getattr(jnp, name), x, np.array([[1.0, np.nan, 1.0, 3.0]] * FITS))
 
 
 @pytest.mark.parametrize("exponent", [-3, -1, 0, 1, 2, 5, 10])
@@ -280,8 +279,7 @@ def test_fits_are_made_in_portions_that_the_memory_has_room_for(
 ):
     monkeypatch.setattr(on_gpu, "_free", lambda: 20_000)
     own = np.random.default_rng(0).normal(size=(500, 3))
-    set_of = np.zeros(500, int)
-    found = program.run_fits(_squares, None, None, own, set_of, Runner.gpu)
+    found = program.run_fits(_squares, None, None, own, np.zeros(500, int), Runner.gpu)
     assert np.array_equal(found, own**2)
 
 

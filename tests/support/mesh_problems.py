@@ -268,8 +268,7 @@ def _states(structure: Structure, case: Case, theta: Any, mode: str):
 
 def _squares(structure: Structure, case: Case):
     def join(theta):
-        problem = structure.problem(theta, case.numbers)
-        return eqx.filter(problem, eqx.is_inexact_array)
+        return eqx.filter(structure.problem(theta, case.numbers), eqx.is_inexact_array)
 
     fixed = eqx.filter(
         structure.problem(case.theta, case.numbers), eqx.is_inexact_array, inverse=True

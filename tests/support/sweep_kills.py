@@ -17,8 +17,7 @@ LONG = 240
 
 
 def undisturbed(count):
-    method = dd.LeastSquares(starts=1)
-    return dd.fit_many(start(), sets(count), optimizer=method)
+    return dd.fit_many(start(), sets(count), optimizer=dd.LeastSquares(starts=1))
 
 
 def swept(data, journal, seconds=0.0, **options):

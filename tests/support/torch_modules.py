@@ -114,8 +114,7 @@ class Affine(nn.Module):
 class Periodic(nn.Module):
     def __init__(self, A, omega, b):
         super().__init__()
-        numbers = map(torch.tensor, (A, omega, b))
-        self.A, self.omega, self.b = map(nn.Parameter, numbers)
+        self.A, self.omega, self.b = map(nn.Parameter, map(torch.tensor, (A, omega, b)))
 
     def forward(self, t):
         return self.A * torch.sin(self.omega * t) + self.b
@@ -149,8 +148,7 @@ class OfEverything(nn.Module):
         self.first, self.last = nn.Linear(6, 30), nn.Linear(30, 2)
 
     def forward(self, x, y, tau, t):
-        inputs = torch.hstack([x, y, tau, t])
-        return self.last(torch.tanh(self.first(inputs)))
+        return self.last(torch.tanh(self.first(torch.hstack([x, y, tau, t]))))
 
 
 class Residual(nn.Module):
