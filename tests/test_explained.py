@@ -9,7 +9,7 @@ from ddefind._data.smoothing import smooth_variance
 from ddefind._inference.explained import explained
 from support.method_of_steps import method_of_steps
 from support.options import NEAR
-from support.results import load_estimate
+from support.results import reloaded
 
 T = np.linspace(0, 20, 40)
 LOGISTIC = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
@@ -41,8 +41,7 @@ def test_pure_noise_is_not_explained(tmp_path):
     assert fit.explained is not None and fit.explained.by_chance
     assert "The model explains" in str(fit)
     assert "That is no more than chance: noise around a constant" in str(fit)
-    fit.save(tmp_path / "fit.json")
-    assert load_estimate(tmp_path / "fit.json").explained == fit.explained
+    assert reloaded(fit, tmp_path).explained == fit.explained
 
 
 @pytest.mark.slow

@@ -113,12 +113,10 @@ class TestTimes:
         assert axes[0].get_xlim()[0] == pytest.approx(FIRST - 0.12)
         assert axes[-1].get_xlabel() == "d (UTC)"
 
-    def test_numbers(self, fit):
+    def test_numbers_that_are_far_from_zero_are_counted_from_the_first(self, fit):
         axes = renamed(fit, origin=1900.0, axis_labels=["year", "x"]).plot().axes
         assert axes[0].get_xlim() == pytest.approx((1899.88, 1908.12))
         assert axes[1].get_xlabel() == "year" and axes[0].get_xlabel() == ""
-
-    def test_numbers_far_from_zero_are_counted_from_the_first(self, fit):
         axes = renamed(fit, origin=1.7e18).plot().axes
         assert axes[0].get_xlim() == pytest.approx((-0.12, 8.12))
         assert axes[1].get_xlabel() == "time - 1.7e+18"

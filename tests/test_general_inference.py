@@ -9,10 +9,9 @@ from support.general_fits import MODELS, TIMES, general_fit
 from support.repeats import mostly_slow
 
 KINDS = list(MODELS)
-QUICK = mostly_slow(KINDS, {"state"})
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_the_truth_is_found_with_its_errors(kind):
     fit, (_, truth) = general_fit(kind), MODELS[kind]
@@ -25,7 +24,7 @@ def test_the_truth_is_found_with_its_errors(kind):
         assert low < half[0] < fit.values[name] < half[1] < high
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_the_bootstrap_has_the_standard_errors(kind):
     fit = general_fit(kind)
@@ -34,7 +33,7 @@ def test_the_bootstrap_has_the_standard_errors(kind):
     assert np.all((0.6 < ratio) & (ratio < 1.5)), ratio
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, {"state"}))
 def test_predictions_are_the_solution_with_its_derivatives(kind):
     fit = general_fit(kind)
     times = np.array([7.0, 0.0, 3.0, 12.0])

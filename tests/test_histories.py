@@ -12,7 +12,7 @@ import ddefind as dd
 from ddefind._problem.history import spline_basis
 from support.command import refused, run
 from support.data_sets import simulated
-from support.results import load_estimate
+from support.results import load_estimate, reloaded
 
 SYSTEM = SYSTEMS["logistic"]
 TEXT = SYSTEM.text
@@ -122,8 +122,7 @@ def test_a_spline_history_fits_at_least_as_well_as_a_straight_line(data, tmp_pat
     is_bend = [name.startswith("c[") for name in spline.names]
     expected = np.where(is_bend, np.var(data.x) ** -1.0, 0.0)
     np.testing.assert_allclose(priors.weight, expected)
-    spline.save(tmp_path / "fit.json")
-    assert load_estimate(tmp_path / "fit.json").values == spline.values
+    assert reloaded(spline, tmp_path).values == spline.values
 
 
 def test_settings_of_the_coefficients_replace_the_priors(data):
@@ -167,8 +166,7 @@ def test_the_history_is_chosen_by_evidence(auto, data, tmp_path):
     assert auto.model.history == kinds[0] != "constant"
     assert is_near_truth(auto)
     assert f"History chosen by evidence: `{kinds[0]}`; BIC is higher by" in str(auto)
-    auto.save(tmp_path / "fit.json")
-    loaded = load_estimate(tmp_path / "fit.json")
+    loaded = reloaded(auto, tmp_path)
     assert loaded.histories == auto.histories and str(loaded) == str(auto)
 
 
@@ -219,8 +217,7 @@ def test_a_fit_that_misses_its_past_says_which_history_would_do(data, tmp_path):
     again = fitted(data, other.kind, intervals=False)
     squares = float(np.nansum((data.x - again.fitted) ** 2))
     assert other.after == pytest.approx(squares, rel=0.02)
-    fit.save(tmp_path / "fit.json")
-    assert other_history(load_estimate(tmp_path / "fit.json")) == other
+    assert other_history(reloaded(fit, tmp_path)) == other
 
 
 @pytest.mark.slow
@@ -255,8 +252,7 @@ def test_a_measured_past_needs_no_history_and_keeps_the_times(measured, data, tm
     with pytest.raises(ValueError, match=f"from {zero:g} on"):
         measured.predict([1.0])
     assert measured.plot().axes[0].lines[1].get_xdata()[0] == pytest.approx(zero)
-    measured.save(tmp_path / "fit.json")
-    loaded = load_estimate(tmp_path / "fit.json")
+    loaded = reloaded(measured, tmp_path)
     np.testing.assert_allclose(loaded.data.t, measured.data.t)
     np.testing.assert_allclose(loaded.setup.data.t, measured.setup.data.t, atol=1e-12)
     np.testing.assert_allclose(loaded.predict().mean, measured.predict().mean)

@@ -19,6 +19,7 @@ from ddefind._inference.profile_intervals import (
 )
 from support.data_sets import simulated
 from support.options import NEAR
+from support.results import reloaded
 from support.uncertainties import hand_made
 
 
@@ -39,8 +40,7 @@ def only(formula):
 
 def check_saved(fit, folder, **options):
     """A saved fit prints what the fit prints."""
-    fit.save(folder / "fit.json")
-    again = dd.load(folder / "fit.json", **options)
+    again = reloaded(fit, folder, **options)
     assert str(again) == str(fit) and again.summary() == fit.summary()
 
 

@@ -24,6 +24,7 @@ from ddefind._problem.network_weights import named_networks
 from ddefind._report.dynamics import learned_functions
 from ddefind._results.network_functions import _arguments, chosen_function
 from ddefind.plots import plot_functions
+from support.results import reloaded
 from support.unchecked import unchecked
 
 TIMES = np.linspace(0, 20, 60)
@@ -137,10 +138,7 @@ class TestFunction:
         assert len(plot_functions([learned, learned]).axes) == 2
 
     def test_a_saved_fit_has_it(self, fit, learned, tmp_path):
-        fit.save(tmp_path / "fit.json")
-        loaded = dd.load(tmp_path / "fit.json")
-        assert isinstance(loaded, dd.Estimate)
-        again = loaded.function("NN")
+        again = reloaded(fit, tmp_path).function("NN")
         np.testing.assert_allclose(again.band(0.8), learned.band(0.8))
         np.testing.assert_allclose(again.range, learned.range)
         assert str(again) == str(learned)

@@ -20,6 +20,7 @@ from ddefind._shooting.joint_fit import (
 from ddefind._shooting.process_noise import innovations, joint_problem, state_levels
 from support.command import refused, run
 from support.method_of_steps import method_of_steps
+from support.results import reloaded
 
 FEW = dd.MultipleShooting(starts=4)
 
@@ -137,9 +138,7 @@ def test_predictions_follow_the_path_and_become_less_certain(population):
 
 def test_a_saved_fit_is_the_same(population, tmp_path):
     _, _, fit = population
-    fit.save(tmp_path / "fit.json")
-    again = dd.load(tmp_path / "fit.json")
-    assert isinstance(again, dd.Estimate)
+    again = reloaded(fit, tmp_path)
     assert str(again) == str(fit)
     assert again.intervals == fit.intervals
     assert np.allclose(again.predict(30.0).sd, fit.predict(30.0).sd)

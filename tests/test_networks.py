@@ -11,6 +11,7 @@ import pytest
 import ddefind as dd
 from ddefind._fitting.scaled_networks import scaled_networks, scaled_together
 from ddefind._problem.network import networks_in
+from support.results import reloaded
 
 T = np.linspace(0, 20, 101)
 # The mean 1 and the standard deviation 0.5, the slope -0.7 to 0.7.
@@ -256,8 +257,7 @@ def test_a_fit_has_scales_and_comes_back_from_a_file(tmp_path):
     options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     fit = dd.fit(problem, DATA, **options)
     close(fit.problem.rhs.network.scale, [0.5, 0.5])
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json").problem
+    loaded = reloaded(fit, tmp_path, dd.FitResult).problem
     assert loaded.rhs.network.bounds == (-1.0, 1.0) and loaded.history.network.positive
     expected = np.asarray(dd.solve(fit.problem, T=5)(T[:20]))
     np.testing.assert_array_equal(dd.solve(loaded, T=5)(T[:20]), expected)
@@ -267,8 +267,7 @@ def test_a_network_in_code_of_the_user_gets_its_saved_scales(tmp_path):
     problem = dd.Problem(term, PAST, 1.0)
     options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     fit = dd.fit(problem, DATA, **options)
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json", problem=problem).problem
+    loaded = reloaded(fit, tmp_path, dd.FitResult, problem=problem).problem
     expected = one_network(fit.problem)
     np.testing.assert_array_equal(one_network(loaded).center, expected.center)
     np.testing.assert_array_equal(loaded.rhs.net(0.3), fit.problem.rhs.net(0.3))

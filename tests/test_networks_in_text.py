@@ -12,6 +12,7 @@ from ddefind._cli.model_file import names_in_equation
 from ddefind._cli.parse_options import parse_networks
 from ddefind._equation.problem_text import equation_of
 from support.command import refused
+from support.results import reloaded
 
 T = np.linspace(0, 10, 40)
 DATA = dd.Data(T, 1 + 0.5 * np.sin(T), names=["x"])
@@ -125,8 +126,7 @@ def test_a_fit_of_a_text_comes_back_from_a_file(tmp_path):
     fit = dd.fit(model, DATA, networks=small, parameters=start, **options)
     np.testing.assert_allclose(fit.problem.rhs.NN.center, [1.0], atol=0.15)
     assert "NN(x(t - tau))" in str(equation_of(fit.problem))
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json")
+    loaded = reloaded(fit, tmp_path, dd.FitResult)
     assert str(loaded.model) == str(fit.model)
     assert loaded.problem.rhs.NN.increasing
     expected = np.asarray(dd.solve(fit.problem, T=5)(T[:20]))

@@ -11,6 +11,7 @@ from ddefind.noise._gaussian import AbstractGaussian
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
 from support.options import Options
 from support.repeats import mostly_slow
+from support.results import reloaded
 from support.unchecked import unchecked
 
 MODEL = dd.equation(LOGISTIC)
@@ -113,9 +114,8 @@ def test_counts_are_compared_predicted_and_kept(tmp_path):
     said = fit.predict(12.0)
     inside = (said.noisy_low <= said.low) & (said.high <= said.noisy_high)
     assert np.all(said.noisy_low >= 0) and np.all(inside)
-    fit.save(tmp_path / "counts.json")
-    again = dd.load(tmp_path / "counts.json")
-    assert isinstance(again, dd.Estimate) and str(again) == str(fit)
+    again = reloaded(fit, tmp_path)
+    assert str(again) == str(fit)
     assert np.allclose(again.predict(12.0).noisy_high, said.noisy_high)
     assert np.array_equal(again.residuals, fit.residuals)
     scatter = again.bootstrap(60).standard_errors["K"]

@@ -75,12 +75,13 @@ def test_changed_parameters_are_known_and_the_others_as_sure_as_before(fit):
     expected = dd.solve(problem, 8.0, fit.solver, 60)([0.0, 4.0, 8.0])
     np.testing.assert_allclose(found.mean, expected, rtol=1e-5)
     assert found.sd[0, 0] == 0 < found.sd[1, 0]
-    with pytest.raises(ValueError, match="There is no parameter 'taux'"):
-        fit.predict(5.0, {"taux": 1.0})
-    with pytest.raises(ValueError, match="`tau` must be positive"):
-        fit.predict(5.0, {"tau": 0.0})
-    with pytest.raises(ValueError, match="'tau' needs one finite number"):
-        fit.predict(5.0, {"tau": np.nan})
+    for changed, message in (
+        ({"taux": 1.0}, "There is no parameter 'taux'"),
+        ({"tau": 0.0}, "`tau` must be positive"),
+        ({"tau": np.nan}, "'tau' needs one finite number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit.predict(5.0, changed)
 
 
 def test_fixed_parameters_change_wherever_they_stand():

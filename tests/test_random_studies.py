@@ -161,13 +161,7 @@ def largest_error(structure: Structure, seed: int) -> float:
     return float(np.max(np.min(np.abs(differences - gradient) / size, axis=0)))
 
 
-@pytest.mark.parametrize("name", ["dose", "steps and infusion"])
-@pytest.mark.slow
-def test_derivatives_of_studies(name):
-    assert max(largest_error(STRUCTURES[name], seed) for seed in range(3)) < 1e-6
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_derivatives_of_many_studies(name):
-    assert max(largest_error(STRUCTURES[name], 100 + s) for s in range(63)) < 1e-6
+    assert max(largest_error(STRUCTURES[name], 100 + s) for s in range(66)) < 1e-6

@@ -11,6 +11,7 @@ import pytest
 
 import ddefind as dd
 from support.data_sets import simulated
+from support.results import reloaded
 from support.unchecked import unchecked
 
 T = np.linspace(0, 4, 30)
@@ -90,9 +91,7 @@ def test_the_weights_of_a_network_stand_in_no_table(tmp_path):
     for found in (squares, descent):
         assert [row["name"] for row in found.summary()] == ["r", "tau"]
         assert len(found.values) == 19
-        found.save(tmp_path / "fit.json")
-        saved = dd.load(tmp_path / "fit.json")
-        assert isinstance(saved, dd.SavedFit) and saved.values == found.values
+        assert reloaded(found, tmp_path, dd.SavedFit).values == found.values
     assert list(batch.to_frame()) == ["loss", "status", "r", "tau"]
 
 
@@ -102,19 +101,15 @@ def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
 
     problem = dd.Problem(rhs, dd.Constant(1.0), tau=1.5)
     fit = dd.fit(problem, DATA, optimizer=NEAR)
-    fit.save(tmp_path / "fit.json")
-    saved = dd.load(tmp_path / "fit.json")
-    assert isinstance(saved, dd.SavedFit)
+    saved = reloaded(fit, tmp_path, dd.SavedFit)
     for name in ("values", "intervals", "standard_errors", "verdicts", "noise"):
         assert getattr(saved, name) == getattr(fit, name)
     assert saved.to_frame().equals(fit.to_frame())
     with pytest.raises(AttributeError, match="`predict` needs the model.*problem="):
-        _ = unchecked(saved).predict
+        _ = saved.predict
     with pytest.raises(TypeError, match="right-hand side.*Give the whole problem"):
         dd.load(tmp_path / "fit.json", problem=unchecked(rhs))
-    saved.save(tmp_path / "again.json")
-    whole = dd.load(tmp_path / "again.json", problem=problem)
-    assert isinstance(whole, dd.Estimate)
+    whole = reloaded(saved, tmp_path, problem=problem)
     assert str(whole) == str(fit) and whole.verdicts == fit.verdicts
 
 
@@ -123,9 +118,8 @@ def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
     problem = MODEL.with_history("affine").problem(k=1.0, a=0.0, b=1.0, tau=1.5)
     method = NEAR if epochs is None else None
     fit = dd.fit(problem, DATA, optimizer=method, epochs=epochs)
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json")
-    assert type(loaded) is type(fit) and str(loaded) == str(fit)
+    loaded = reloaded(fit, tmp_path, type(fit))
+    assert str(loaded) == str(fit)
     assert repr(loaded.model) == repr(fit.model) == repr(MODEL.with_history("affine"))
     # With another part it is no longer that text.
     other = dd.Problem(problem.rhs, problem.history, 1.5, observe=lambda x, t: 2 * x)

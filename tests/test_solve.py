@@ -1,5 +1,7 @@
 """`solve` and `Solution`: times, shapes, compilation, refusals."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -171,29 +173,25 @@ def test_a_time_beyond_T_is_refused():
         solution(np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("T", [0.0, -1.0, np.inf, np.nan])
-def test_T_must_be_positive(T):
-    with pytest.raises(ValueError, match="`T` must be positive and finite"):
-        dd.solve(DELAYED, T)
+BAD = {
+    "`T` must be positive and finite": [{"T": T} for T in (0.0, -1.0, np.inf, np.nan)],
+    "`T` must be a positive number": [{"T": "ten"}],
+    "`steps_per_delay` must be a positive": [
+        {"solver": dd.RK4(), "steps_per_delay": n} for n in (0, -3, 2.5, "ten", None)
+    ],
+    r"instance, as `RK4\(\)`.*class `RK2`": [{"solver": dd.RK2}],
+    "`solver` must be \"auto\" or a solver.*'RK4'": [{"solver": "RK4"}],
+    "`problem` must be an instance": [{"problem": dd.Problem}],
+    "`differentiate` must be": [{"differentiate": "both"}],
+}
 
 
-@pytest.mark.parametrize("n", [0, -3, 2.5, "ten", None])
-def test_steps_per_delay_must_be_a_positive_integer(n):
-    with pytest.raises(ValueError, match="`steps_per_delay` must be a positive"):
-        dd.solve(DELAYED, 1.0, dd.RK4(), n)
-
-
-def test_classes_and_strangers_are_refused():
-    with pytest.raises(TypeError, match=r"instance, as `RK4\(\)`.*class `RK2`"):
-        dd.solve(DELAYED, 1.0, unchecked(dd.RK2))
-    with pytest.raises(TypeError, match="`problem` must be an instance"):
-        dd.solve(unchecked(dd.Problem), 1.0)
-    with pytest.raises(TypeError, match="`solver` must be \"auto\" or a solver.*'RK4'"):
-        dd.solve(DELAYED, 1.0, unchecked("RK4"))
-    with pytest.raises(TypeError, match="`T` must be a positive number"):
-        dd.solve(DELAYED, unchecked("ten"))
-    with pytest.raises(ValueError, match="`differentiate` must be"):
-        dd.solve(DELAYED, 1.0, differentiate=unchecked("both"))
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arguments_are_refused(message):
+    kind = TypeError if re.search("instance|number|a solver", message) else ValueError
+    for options in BAD[message]:
+        with pytest.raises(kind, match=message):
+            dd.solve(**unchecked({"problem": DELAYED, "T": 1.0, **options}))
 
 
 def test_an_error_in_the_users_rhs_at_solve_time_keeps_its_type():

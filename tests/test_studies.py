@@ -16,6 +16,7 @@ from studies.page_tables import read_table
 from studies.search_quality import __main__ as search_quality, models
 
 from ddefind.paper import EXPERIMENTS
+from support.repeats import mostly_slow
 
 DEAD = {"cheyne": ["a"], "hiv": ["A[0]", "A[2]", "omega[0]", "omega[2]"]}
 WEAK = {"logistic": ["A", "omega"], "enso": ["A", "omega"], "hiv": ["A[1]", "omega[1]"]}
@@ -41,8 +42,11 @@ def test_the_page_of_networks_has_the_table_that_was_measured():
     assert read_table(networks.PAGE, networks.NAME) == networks.table(results)
 
 
-def check_fits(model, repeats):
-    """Whether fits without start values are as good as the data allow."""
+CASES = [("exponential", 25), *((model, 100) for model in EXPERIMENTS)]
+
+
+@pytest.mark.parametrize("model, repeats", mostly_slow(CASES, CASES[:1]))
+def test_fits_without_start_values_are_as_good_as_the_data_allow(model, repeats):
     experiment = EXPERIMENTS[model]
     found = fit_quality.measure(experiment, 0.1, repeats)
     assert found["as_good"] >= 0.98
@@ -52,16 +56,6 @@ def check_fits(model, repeats):
         assert row["typical"] < 1.6
         if name not in WEAK.get(model, []):
             assert row["rms"] < 1.15 + 3 / (2 * repeats) ** 0.5
-
-
-def test_the_best_fit_is_found_without_start_values():
-    check_fits("exponential", 25)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", EXPERIMENTS)
-def test_the_best_fit_of_every_model_is_found_without_start_values(model):
-    check_fits(model, 100)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
 from support.data_sets import simulated
+from support.results import reloaded
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 ONE = dd.LeastSquares(starts=1)
@@ -68,9 +69,7 @@ def test_an_experiment_is_a_fit_by_itself(fit):
 
 
 def test_it_is_saved_and_loaded(fit, tmp_path):
-    fit.save(tmp_path / "fit.json")
-    again = dd.load(tmp_path / "fit.json")
-    assert isinstance(again, dd.Estimate)
+    again = reloaded(fit, tmp_path)
     assert str(again) == str(fit)
     one, other = (each.experiments["low"].predict(3.0) for each in (fit, again))
     np.testing.assert_array_equal(one.mean, other.mean)

@@ -221,17 +221,16 @@ def test_a_torn_file_is_refused(tmp_path, data, method, place, is_cut):
     assert "fits.sqlite: the file is damaged" in refusal(tmp_path, data, method)
 
 
-def test_a_newer_format_is_refused(tmp_path, data, method):
+def test_other_formats_are_refused(tmp_path, data, method):
     sweep(tmp_path, data, method)
     change(tmp_path, "PRAGMA user_version = 99")
     assert "a newer ddefind, in format 99" in refusal(tmp_path, data, method)
-
-
-@pytest.mark.parametrize("name", ["sweep.json", "fits.jsonl"])
-def test_a_folder_of_an_earlier_version_is_refused(tmp_path, data, method, name):
-    (tmp_path / name).write_text("")
-    sentence = refusal(tmp_path, data, method)
-    assert f"its {name} was written by an earlier version of ddefind" in sentence
+    for name in ("sweep.json", "fits.jsonl"):
+        file_of(tmp_path).unlink(missing_ok=True)
+        (tmp_path / name).write_text("")
+        said = f"its {name} was written by an earlier version of ddefind"
+        assert said in refusal(tmp_path, data, method)
+        (tmp_path / name).unlink()
 
 
 @pytest.mark.parametrize("name", ["", "fits.sqlite", "fits.sqlite-journal", "lock"])
@@ -316,12 +315,9 @@ def test_a_folder_that_cannot_be_made(tmp_path, data, method):
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OSError, match="`folder`.*cannot be made: there is a file"):
             sweep(folder, data, method)
-
-
-@pytest.mark.parametrize("folder", ["", 3])
-def test_a_folder_that_is_no_path(folder, data, method):
-    with pytest.raises(ValueError, match="`folder` must be the path of the folder"):
-        sweep(folder, data, method)
+    for folder in ("", 3):
+        with pytest.raises(ValueError, match="`folder` must be the path of the folder"):
+            sweep(folder, data, method)
 
 
 def test_a_finished_sweep_need_not_be_writable(tmp_path, data, method, monkeypatch):

@@ -208,13 +208,10 @@ def test_errors_of_the_user_pass_as_they_are():
         dd.from_torch(tm.Gated(), dimension=3)
 
 
-@pytest.mark.parametrize("dimension", [0, -1, 2.0, "2"])
-def test_a_dimension_is_a_positive_integer(dimension):
-    with pytest.raises(ValueError, match="`dimension` must be a positive integer"):
-        dd.from_torch(tm.Logistic(1.0, 1.0), dimension=dimension)
-
-
-def test_a_history_has_no_dimension():
+def test_a_dimension_is_a_positive_integer_of_a_right_hand_side():
+    for dimension in (0, -1, 2.0, "2"):
+        with pytest.raises(ValueError, match="`dimension` must be a positive integer"):
+            dd.from_torch(tm.Logistic(1.0, 1.0), dimension=unchecked(dimension))
     with pytest.raises(TypeError, match="Only a right-hand side has a `dimension`"):
         dd.from_torch(tm.Periodic(1.0, 1.0, 1.0), dimension=1)
 
@@ -293,30 +290,27 @@ def test_delay_odes_refuse_what_they_cannot_use():
 
 
 def test_delay_odes_refuse_bad_times_and_rows():
-    model = DelayODE(tm.Logistic(1.0, 1.0), tm.Periodic(0.1, 1.0, 1.0), 1.0)
+    def refused(match, model, *arguments):
+        with pytest.raises((TypeError, ValueError), match=match):
+            model(*arguments)
+
+    one = DelayODE(tm.Logistic(1.0, 1.0), tm.Periodic(0.1, 1.0, 1.0), 1.0)
     for times in ([-1.0], [np.nan], [np.inf]):
-        with pytest.raises(ValueError, match="`times` must be finite and not negative"):
-            model(times)
+        refused("`times` must be finite and not negative", one, times)
     for times in (1.0, [[1.0]], []):
-        with pytest.raises(ValueError, match="`times` must be a vector; its shape is"):
-            model(times)
-    with pytest.raises(TypeError, match=r"takes \(t\), so call the model as `model\(t"):
-        model([1.0], torch.ones(3, 1))
-    with torch.no_grad():
-        model.tau.fill_(1e-9)
-    with pytest.raises(ValueError, match="`tau`, 1e-09, needs more than .* steps"):
-        model([1.0])
-    with torch.no_grad():
-        model.tau.fill_(-0.5)
-    with pytest.raises(
-        ValueError, match=r"is -0.5. If training drove it there.*clamp_"
-    ):
-        model([1.0])
+        refused("`times` must be a vector; its shape is", one, times)
+    called = r"takes \(t\), so call the model as `model\(t"
+    refused(called, one, [1.0], torch.ones(3, 1))
     many = DelayODE(tm.Logistic(1.0, 1.0), From(), 1.0)
-    with pytest.raises(TypeError, match=r"as `model\(times, z\)`; it got 0"):
-        many([1.0])
+    refused(r"as `model\(times, z\)`; it got 0", many, [1.0])
     for rows in (torch.tensor(1.0), torch.ones(0, 1)):
-        with pytest.raises(ValueError, match="`z` must have a first axis over the"):
-            many([1.0], rows)
-    with pytest.raises(ValueError, match=r"`z` must be floating-point, not torch\.int"):
-        many([1.0], torch.ones(2, 1, dtype=torch.int64))
+        refused("`z` must have a first axis over the", many, [1.0], rows)
+    whole = torch.ones(2, 1, dtype=torch.int64)
+    refused(r"`z` must be floating-point, not torch\.int", many, [1.0], whole)
+    for tau, message in (
+        (1e-9, "`tau`, 1e-09, needs more than .* steps"),
+        (-0.5, r"is -0.5. If training drove it there.*clamp_"),
+    ):
+        with torch.no_grad():
+            one.tau.fill_(tau)
+        refused(message, one, [1.0])

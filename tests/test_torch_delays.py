@@ -272,13 +272,16 @@ def test_delays_that_will_not_do_are_refused():
             dd.from_torch(ByName(), tau=tau)
 
 
-def test_a_delay_that_training_drove_away_has_a_remedy():
+@pytest.mark.parametrize(
+    "rest, message",
+    [
+        (-0.5, r"drove it.*model\.tau\['rest'\]\.clamp_"),
+        (1e-9, r"in the delay `tau\['rest'\]`.*`max_step`"),
+    ],
+)
+def test_a_delay_that_training_drove_away_has_a_remedy(rest, message):
     layer = model()
     with torch.no_grad():
-        layer.tau["rest"].fill_(-0.5)
-    with pytest.raises(ValueError, match=r"drove it.*model\.tau\['rest'\]\.clamp_"):
-        layer([1.0])
-    with torch.no_grad():
-        layer.tau["rest"].fill_(1e-9)
-    with pytest.raises(ValueError, match=r"in the delay `tau\['rest'\]`.*`max_step`"):
+        layer.tau["rest"].fill_(rest)
+    with pytest.raises(ValueError, match=message):
         layer([1.0])

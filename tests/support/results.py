@@ -1,6 +1,7 @@
 """Results of fits, checked to be of the kind that a test means."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,3 +29,11 @@ def path_of(fit: dd.FitResult) -> np.ndarray:
     """The parameters after each epoch `[epochs + 1, p]`."""
     assert fit.path is not None
     return fit.path
+
+
+def reloaded(fit: Any, folder: Path, kind: type = dd.Estimate, **options: Any) -> Any:
+    """The fit as it comes back from a file in this folder."""
+    fit.save(folder / "fit.json")
+    found = dd.load(folder / "fit.json", **options)
+    assert type(found) is kind
+    return found
