@@ -14,11 +14,11 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine.aligned.march import System
+from ddefind._engine.engine import time_grid
+from ddefind._engine.mesh.mesh import Mesh
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._search.normal_equations import MeshPlan, normal_equations
-from ddefind._solve.march import System
-from ddefind._solve.mesh import Mesh
-from ddefind._solve.time_grid import time_grid
 from ddefind.paper import EXPERIMENTS
 from support.command import python
 from support.gradients import gradients_of, grid_for

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._engine.solution import Solution
 from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
@@ -48,7 +49,6 @@ from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
-from .._solve.solution import Solution
 from .._util.errors import check_level
 from .._util.files import nonfinite_as_none
 from .._util.machine import one_blas_thread
