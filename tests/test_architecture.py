@@ -138,16 +138,12 @@ def classes():
                 yield cls
 
 
-def is_plain_record(cls):
-    """Named tuples and typed dictionaries, which no decorator can make final."""
-    return hasattr(cls, "_fields") or is_typeddict(cls)
-
-
 @pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__qualname__)
 def test_every_class_is_abstract_or_final(cls):
     abstract = cls.__name__.lstrip("_").startswith("Abstract")
     final = vars(cls).get("__final__", False)
-    if is_plain_record(cls):
+    # No decorator makes named tuples and typed dictionaries final.
+    if hasattr(cls, "_fields") or is_typeddict(cls):
         assert not abstract
     else:
         assert abstract != final

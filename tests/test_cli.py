@@ -86,6 +86,7 @@ def test_folders_that_cannot_be_used_are_refused(tmp_path, capsys, quick):
     assert run("paper", "--out", tmp_path) == 2
     assert "holds other things" in capsys.readouterr().err
     assert run("paper", "--out", tmp_path / "notes.txt") == 2
+    assert "is a file" in capsys.readouterr().err
     assert run("paper", "--out", tmp_path / "notes.txt" / "below") == 2
     assert "Cannot write" in capsys.readouterr().err
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -147,9 +148,10 @@ def test_other_settings_need_another_folder(tmp_path, capsys, quick):
     command = ("paper", "hiv", "--repeats", 4, "--out", out)
     assert run(*command) == 0
     before = (out / "results.json").read_bytes()
-    for option in (("--seed", 1), ("--repeats", 5), ("--protocol", "stated")):
-        assert run(*command, *option) == 2
-        assert "Choose another `--out`" in capsys.readouterr().err
+    for name, value in (("seed", 1), ("repeats", 5), ("protocol", "stated")):
+        assert run(*command, f"--{name}", value) == 2
+        said = capsys.readouterr().err
+        assert f"with {name} " in said and "Choose another `--out`" in said
     assert (out / "results.json").read_bytes() == before
     assert run(*command, "--noise", 0.1, 0.2) == 0
     assert [record["noise"] for record in saved(out)] == [0.1, 0.2, 0.3, 0.9]

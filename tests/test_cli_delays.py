@@ -40,13 +40,6 @@ def test_two_delays_are_simulated_fitted_and_shown(capsys):
     assert again["table"] == saved["table"]
 
 
-def exact(text, values, T, points):
-    t = np.linspace(0, T, points)
-    return t, np.asarray(
-        dd.solve(dd.equation(text).problem(values), T, max_step=2e-3)(t)
-    )
-
-
 @pytest.mark.parametrize("lag", [0.6, 0.004])
 @pytest.mark.slow
 def test_formulas_start_values_and_switches_are_simulated(capsys, lag):
@@ -55,7 +48,8 @@ def test_formulas_start_values_and_switches_are_simulated(capsys, lag):
     assert run(*command, "--out", "data.csv") == 0
     assert "still moved" not in capsys.readouterr().err
     data = dd.read_csv("data.csv")
-    t, x = exact(DOSE, values, 10.0, 21)
+    t, problem = np.linspace(0, 10, 21), dd.equation(DOSE).problem(values)
+    x = np.asarray(dd.solve(problem, 10.0, max_step=2e-3)(t))
     np.testing.assert_array_equal(data.t, t)
     np.testing.assert_allclose(data.x, x, rtol=0, atol=1e-6 * np.ptp(x))
     assert data.x[0] == 5.0

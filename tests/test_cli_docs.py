@@ -16,7 +16,6 @@ FILE = re.compile(r"# ([\w-]+\.(?:py|toml|csv))\n")
 
 
 def commands(text):
-    """The commands of a block, as arguments."""
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words:

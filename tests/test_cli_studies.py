@@ -17,7 +17,6 @@ DRIVEN = "x' = u - k * x"
 
 @pytest.fixture(autouse=True)
 def files(here):
-    """A folder with some files."""
     Path("experiments.csv").write_text("culture,b,K\nlow,0.5,2.5\nhigh,1.5,3.0\n")
     Path("warm.csv").write_text("t,T,other\n0,1,0\n5,2,0\n10,1,0\n")
     Path("doses.csv").write_text("t,amount\n1,5\n4,D\n")

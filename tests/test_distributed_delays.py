@@ -40,18 +40,13 @@ def invert(shape: float, times: np.ndarray) -> np.ndarray:
     return found + np.array([[1.0], [0.0], [0.0]])
 
 
-def gamma_problem(mean, shape):
-    return dd.Problem(
-        lambda x, y, tau, t: -RATE * y, dd.Constant(1.0), dd.GammaDelay(mean, shape)
-    )
-
-
 @pytest.mark.parametrize("shape", [1.4, 2.7, 6.5])
 def test_gamma_distributions_agree_with_laplace_inversion(shape):
     x, on_mean, on_shape = invert(shape, TIMES)
 
     def states(numbers):
-        problem = gamma_problem(*numbers)
+        tau = dd.GammaDelay(*numbers)
+        problem = dd.Problem(lambda x, y, tau, t: -RATE * y, dd.Constant(1.0), tau)
         return dd.solve(problem, 12.0, dd.Tsit5(1e-8), differentiate="forward")(TIMES)
 
     at = jnp.array([MEAN, shape])

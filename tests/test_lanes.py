@@ -124,20 +124,6 @@ def test_what_is_not_learned_is_shared_by_the_lanes(kind):
         compare((values[lane], gradients.tau[lane]), (value, gradient.tau))
 
 
-def test_a_lane_that_explodes_leaves_the_others_alone():
-    calm = problem("plain")
-    wild = dd.Problem(
-        dd.models.Exponential([800.0, 900.0], [1.0, 1.0]), calm.history, 1.0
-    )
-    problems, sets = [calm, wild, calm, calm], data_sets(2)
-    loss = LOSSES["squares"]
-    values, gradients = together(problems, sets, loss, dd.Discrete())
-    assert not np.isfinite(values[1])
-    for lane in (0, 2, 3):
-        own = jax.tree.map(lambda a, lane=lane: a[..., lane], (values, gradients))
-        compare(own, alone(calm, sets[lane], loss, dd.Discrete()))
-
-
 @pytest.mark.slow
 def test_a_lane_rests_after_its_end_where_it_would_explode():
     # x' = x^3 - 0.1 x(t - tau), x(0) = 1 explodes soon after t = 0.5.

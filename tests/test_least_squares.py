@@ -97,20 +97,14 @@ class TestPriors:
             )
 
 
-def scaled(size=1.0, time=1.0):
-    """Data in other units, and what the estimates then are."""
-    data = logistic_data()
-    units = {"r": 1 / time, "K": size, "b": size, "tau": time}
-    return dd.Data(time * data.t, size * data.x), units
-
-
 @pytest.mark.parametrize(
     "size, time", [(1e-9, 1.0), (1e9, 1.0), (1.0, 1e-3), (1.0, 1e3)]
 )
 def test_units_do_not_matter(size, time):
     plain = dd.fit(MODEL, logistic_data(), intervals=False)
-    data, units = scaled(size, time)
-    fit = dd.fit(MODEL, data, intervals=False)
+    data, units = logistic_data(), {"r": 1 / time, "K": size, "b": size, "tau": time}
+    other = dd.Data(time * data.t, size * data.x)
+    fit = dd.fit(MODEL, other, intervals=False)
     found = [fit.values[name] / units[name] for name in plain.names]
     assert away(plain, found) < 1e-2
     assert fit.status.ok

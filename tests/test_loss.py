@@ -60,7 +60,8 @@ def test_sum_of_squares_with_gaps_replicates_and_deviations():
 @pytest.mark.parametrize("sd", [None, 0.3])
 def test_a_state_that_is_not_measured_does_not_count(sd):
     first = dd.Data(TIMES, DATA.x[:, 0], sd=sd, names="a")
-    seen = dd.Problem(PROBLEM.rhs, PROBLEM.history, PROBLEM.tau, observe=_first)
+    parts = PROBLEM.rhs, PROBLEM.history, PROBLEM.tau
+    seen = dd.Problem(*parts, observe=lambda x, t: x[:1])
     whole = first.select(["a", "b"])
     for route in (dd.Discrete(), dd.Forward(), dd.Adjoint()):
         options: Options = dict(gradient=route, solver=dd.RK2(), steps_per_delay=8)
@@ -68,10 +69,6 @@ def test_a_state_that_is_not_measured_does_not_count(sd):
         expected, of_first = dd.value_and_grad(seen, first, **options)
         assert float(loss) == pytest.approx(float(expected), rel=1e-12)
         assert float(gradient.tau) == pytest.approx(float(of_first.tau), rel=1e-10)
-
-
-def _first(x, t):
-    return x[:1]
 
 
 def test_a_deviation_of_zero_counts_only_where_something_was_measured():

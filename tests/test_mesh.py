@@ -63,7 +63,6 @@ def make_problem(k, jump=False, switch=None, delays=DELAYS):
 
 
 def reference(problem, T, tolerance=3e-14):
-    """The solution of scipy."""
     rhs = jax.tree.map(np.asarray, problem.rhs)
     delays = [float(tau) for tau in problem.tau]
     switches = np.asarray(problem.switch_times).tolist()

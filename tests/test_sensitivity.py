@@ -1,14 +1,9 @@
 """Normal equations by forward sensitivities, against gradients and differences."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
-from ddefind._engine.aligned.path import Grid
-from ddefind._engine.aligned.sensitivity import Extended
 from ddefind.paper import EXPERIMENTS
 from support.least_squares_problems import (
     LOGISTIC,
@@ -131,30 +126,3 @@ def test_jacobian_against_central_differences(model):
     gram = normal(setup, theta, 10).gram
     whole = np.column_stack([residual, jacobian])
     np.testing.assert_allclose(gram, whole.T @ whole, rtol=1e-9, atol=1e-12)
-
-
-def test_extended_functions_of_three_components():
-    experiment = EXPERIMENTS["hiv"]
-    setup = setup_of(experiment.true, wave(experiment.true, 10.0))
-    model = setup.model
-    values = dd.parameter_values(experiment.true)
-    theta = jnp.array([values[name] for name in model.free.names])
-    extended = model.sensitivity(theta, 10, 10.0)
-    assert isinstance(extended, Extended) and isinstance(extended.system, System)
-    assert isinstance(extended.system.grid, Grid)
-    random = np.random.default_rng(0)
-    x, y = jnp.asarray(random.normal(size=(2, 3, 1 + theta.size)))
-    move = jnp.asarray(random.normal(size=theta.size))
-
-    def slope(params, x, y):
-        return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
-
-    def of_theta(theta, x, y):
-        return slope(extended.join(theta), x, y)
-
-    at = theta, x[:, 0], y[:, 0]
-    value, along = jax.jvp(of_theta, at, (move, x[:, 1:] @ move, y[:, 1:] @ move))
-    found = extended.push(slope, x, y)
-    assert found.shape == (3, 1 + theta.size)
-    np.testing.assert_allclose(found[:, 0], value, rtol=1e-13)
-    np.testing.assert_allclose(found[:, 1:] @ move, along, rtol=1e-11)

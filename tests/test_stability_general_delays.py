@@ -18,6 +18,7 @@ from ddefind._inference.characteristic_roots import (
 )
 from support.general_fits import MODELS, general_fit
 from support.uncertainties import hand_made_stability
+from test_stability import zeros_beyond
 
 
 def g(term, z):
@@ -88,21 +89,12 @@ def count_right_of(A, B, terms, sigma, radius):
     """The number of roots to the right of `sigma`, by the argument principle."""
     up = 1j * np.linspace(1e-9, radius, 4000)
     arc = radius * np.exp(1j * np.linspace(np.pi / 2, 0, 2000))
-    z = sigma + np.concatenate([up, arc])
 
     def angle(z):
         delayed = sum(g(term, z)[:, None, None] * b for term, b in zip(terms, B))
         return np.angle(np.linalg.det(z[:, None, None] * np.eye(len(A)) - A - delayed))
 
-    angles = angle(z)
-    while True:
-        turns = np.diff(np.unwrap(angles))
-        coarse = np.flatnonzero(np.abs(turns) > 0.5)
-        if not len(coarse):
-            return -2 * turns.sum() / (2 * np.pi)
-        middle = 0.5 * (z[coarse] + z[coarse + 1])
-        z = np.insert(z, coarse + 1, middle)
-        angles = np.insert(angles, coarse + 1, angle(middle))
+    return zeros_beyond(angle, sigma + np.concatenate([up, arc]), 0.5)
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 5, 7, 8, 9, 10, 14, 20, 22, 23, 42, 43, 47])

@@ -58,7 +58,6 @@ def file_of(folder):
 
 
 def change(folder, statement, *values):
-    """Change the database of a sweep."""
     with closing(sqlite3.connect(file_of(folder))) as database:
         database.execute(statement, values)
         database.commit()

@@ -24,18 +24,14 @@ def stack_of(problem, T, fits, noise=0.1, points=60):
     return dd.Data.stack(t, x + noise * random)
 
 
-def problem_and_stack(name):
+def least_squares(name):
     if name == "text":
         truth = EQUATION.problem(r=1.2, K=2.0, tau=1.0, b=0.4)
-        return EQUATION, stack_of(truth, 12.0, 6)
-    experiment = EXPERIMENTS[name]
-    return experiment.blank, stack_of(experiment.true, experiment.clean.T, 6)
-
-
-def least_squares(name):
-    problem, stack = problem_and_stack(name)
-    options: Options = dict(optimizer=dd.LeastSquares(starts=4))
-    return dd.fit_many(problem, stack, **options)
+        problem, stack = EQUATION, stack_of(truth, 12.0, 6)
+    else:
+        problem, experiment = EXPERIMENTS[name].blank, EXPERIMENTS[name]
+        stack = stack_of(experiment.true, experiment.clean.T, 6)
+    return dd.fit_many(problem, stack, optimizer=dd.LeastSquares(starts=4))
 
 
 @pytest.fixture(scope="module")

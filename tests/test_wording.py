@@ -34,7 +34,6 @@ WORDINGS = dict(all_wordings())
 
 
 def options():
-    """All options of all commands."""
     program: Any = typer.main.get_command(app)
     declared = [
         each for command in program.commands.values() for each in command.params
@@ -66,17 +65,11 @@ def test_the_words_are_those_of_the_way():
     assert str(wording.starts(2)) == "`dd.LeastSquares(starts=2)`"
 
 
-def rejected_data(folder):
-    t = np.linspace(0, 10, 60)
-    path = folder / "data.csv"
-    rows = np.column_stack([t, 2 + np.sin(2 * t) + 0.05 * np.cos(17 * t)])
-    np.savetxt(path, rows, delimiter=",", header="t,x", comments="")
-    return path
-
-
 @pytest.mark.slow
 def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys):
-    path, text = rejected_data(tmp_path), "x' = -k * x"
+    t = np.linspace(0, 10, 60)
+    path, text = tmp_path / "data.csv", "x' = -k * x"
+    dd.Data(t, 2 + np.sin(2 * t) + 0.05 * np.cos(17 * t)).to_csv(path)
     # The model is rejected: the fit is done, but doubtful.
     assert run("fit", path, "-e", text, "--starts", 2) == 3
     shown = capsys.readouterr().out
@@ -93,7 +86,6 @@ def test_data_far_from_time_zero(tmp_path, capsys):
     with pytest.raises(ValueError, match=r"`dd\.Data\(t - 1000, x\)`.*t \+ 1000"):
         dd.fit(model, dd.Data(t, np.cos(t)))
     path = tmp_path / "far.csv"
-    rows = np.column_stack([t, np.cos(t)])
-    np.savetxt(path, rows, delimiter=",", header="t,x", comments="")
+    dd.Data(t, np.cos(t)).to_csv(path)
     assert run("fit", path, "-e", str(model), "--time-zero", 0) == 2
     assert "`--time-zero 1000`" in capsys.readouterr().err

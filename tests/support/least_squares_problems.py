@@ -43,7 +43,6 @@ def normal_function(setup, points=None):
 
 
 def normal(setup, theta, n, points=None):
-    """The normal equations at `theta`."""
     return normal_function(setup, points)(theta, n)
 
 

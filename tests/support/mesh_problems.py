@@ -109,7 +109,6 @@ class Structure:
         return shapes | (dict(initial=(self.d,)) if self.jump else {})
 
     def split(self, theta: Any) -> dict[str, Any]:
-        """The values by name."""
         return split(theta, self.shapes())
 
     @property
@@ -230,7 +229,6 @@ def reach(structure: Structure, case: Case) -> float:
 
 
 def steps(structure: Structure) -> np.ndarray:
-    """The steps of central differences."""
     return np.where(structure.moving, MOVING, RESTING)
 
 

@@ -25,7 +25,7 @@ class Known:
     kind: str
     problem: dd.Problem
     T: float
-    source: str
+    source: str = "collocation at two tolerances: 14 digits agree"
     exact: Callable[[np.ndarray], Any] | None = None
     values: dict[float, list[float]] | None = None
     stiff: bool = False
