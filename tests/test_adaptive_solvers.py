@@ -10,8 +10,7 @@ from scipy.integrate import solve_ivp
 
 import ddefind as dd
 from ddefind._engine.adaptive.methods import RADAU_A, RADAU_C, Stages
-from support.data_sets import simulated
-from support.unchecked import unchecked
+from support.fits import simulated, unchecked
 
 STAGES = Stages()
 

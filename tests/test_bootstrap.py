@@ -5,7 +5,7 @@ import pytest
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
+from support.fits import NEAR
 
 
 @pytest.fixture(scope="module")

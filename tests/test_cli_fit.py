@@ -14,7 +14,7 @@ import ddefind._fitting.least_squares
 import ddefind._results.from_search
 from ddefind._search.search import search
 from support.command import TEXT, VALUES, refused, rows, run
-from support.results import load_estimate
+from support.fits import load_estimate
 
 FILES = ["curve.csv", "figure.png", "fit.toml", "input", "result.json"]
 FILES += ["report.html", "table.csv", "table.txt"]

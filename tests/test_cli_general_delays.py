@@ -10,8 +10,8 @@ import pytest
 
 import ddefind as dd
 from support.command import options, refused, run
+from support.fits import load_estimate
 from support.general_fits import MODELS
-from support.results import load_estimate
 
 pytestmark = pytest.mark.usefixtures("here")
 GAMMA, NEUTRAL = (MODELS[kind][0] for kind in ("gamma", "neutral"))

@@ -9,7 +9,7 @@ import pytest
 import ddefind as dd
 from ddefind._results.printed_table import interval_in_words
 from support.command import NEAR, TEXT, VALUES, refused, rows, run
-from support.results import load_estimate
+from support.fits import load_estimate
 
 PLAIN = "x' = r * x * (1 - x / K)"
 MODEL = """

@@ -16,7 +16,7 @@ import ddefind as dd
 from ddefind._cli.sweep_command import _sentence
 from ddefind._sweeps.database import Overview, locked
 from support.command import refused, rows, run
-from support.data_sets import simulated
+from support.fits import simulated
 from support.sweep_kills import LONG, PATHS, recorded, wait_until
 
 TABLE = """

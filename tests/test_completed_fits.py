@@ -7,7 +7,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._inference.assessment import assess
-from support.data_sets import simulated
+from support.fits import simulated
 
 DECAY = ("x' = -k * x(t - tau)", {"k": 1.2, "tau": 1.0, "b": 1.0})
 GROWTH = ("x' = r * x * (1 - x(t - tau) / K)", {"r": 1.4, "K": 2, "tau": 1.2, "b": 1})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.data_sets import simulated
+from support.fits import simulated
 
 MODEL = dd.equation("x' = -k * x(t - tau)")
 TIMES = np.linspace(0.0, 6.0, 31)

@@ -6,8 +6,7 @@ import pytest
 
 import ddefind as dd
 from support.command import python
-from support.data_sets import equal_data as equal
-from support.unchecked import unchecked
+from support.fits import equal_data as equal, unchecked
 
 NAN = np.nan
 read = dd.Data.from_pandas

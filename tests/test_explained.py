@@ -7,9 +7,8 @@ from scipy.special import fdtrc
 import ddefind as dd
 from ddefind._data.smoothing import smooth_variance
 from ddefind._inference.explained import explained
+from support.fits import NEAR, reloaded
 from support.method_of_steps import method_of_steps
-from support.options import NEAR
-from support.results import reloaded
 
 T = np.linspace(0, 20, 40)
 LOGISTIC = dd.equation("x' = r * x * (1 - x(t - tau) / K)")

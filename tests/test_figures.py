@@ -14,7 +14,7 @@ from matplotlib.text import Text
 
 import ddefind as dd
 from ddefind._figures.panels import axis_label
-from support.unchecked import unchecked
+from support.fits import unchecked
 from test_documentation import ROOT
 
 KEPT = ROOT / "tests" / "saved_fits"

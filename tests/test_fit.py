@@ -9,9 +9,8 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import Options
+from support.fits import Options, as_descent, path_of
 from support.repeats import mostly_slow
-from support.results import as_descent, path_of
 
 
 def numpy_loss(z, spline, T, n):

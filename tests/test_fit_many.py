@@ -13,9 +13,8 @@ from ddefind._fitting.descent_batches import DescentBatch, make_grids
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind.paper import EXPERIMENTS
-from support.options import Options
+from support.fits import Options, as_descent
 from support.repeats import mostly_slow
-from support.results import as_descent
 
 START = EXPERIMENTS["exponential"].start
 

@@ -12,9 +12,8 @@ import ddefind as dd
 from ddefind.paper import EXPERIMENTS
 from ddefind.torch._convert import value_and_vjp
 from support import torch_modules as tm
-from support.options import Options
+from support.fits import Options, unchecked
 from support.repeats import mostly_slow
-from support.unchecked import unchecked
 from support.vectors import flatten
 
 KNOWN = {**tm.BUILT, **tm.HISTORIES}

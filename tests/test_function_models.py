@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.data_sets import simulated
+from support.fits import simulated
 
 PAST = dd.Constant(0.5)
 T = np.linspace(0, 10, 40)

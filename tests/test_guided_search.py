@@ -12,8 +12,8 @@ from studies.search_quality.integrate import integrate
 import ddefind as dd
 from ddefind._search.guide import make_guide
 from ddefind._search.symmetries import rate_of
+from support.fits import Options
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
-from support.options import Options
 
 PREDATOR = (
     "N' = r * N * (1 - N / K) - a * N * P; P' = e * N(t - tau) * P(t - tau) - m * P"

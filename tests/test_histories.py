@@ -11,8 +11,7 @@ from studies.mid_cycle_systems import SYSTEMS, record
 import ddefind as dd
 from ddefind._problem.history import spline_basis
 from support.command import refused, run
-from support.data_sets import simulated
-from support.results import load_estimate, reloaded
+from support.fits import load_estimate, reloaded, simulated
 
 SYSTEM = SYSTEMS["logistic"]
 TEXT = SYSTEM.text

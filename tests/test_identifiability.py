@@ -17,9 +17,7 @@ from ddefind._inference.profile_intervals import (
     find_exchanges,
     nearest_image,
 )
-from support.data_sets import simulated
-from support.options import NEAR
-from support.results import reloaded
+from support.fits import NEAR, reloaded, simulated
 from support.uncertainties import hand_made
 
 

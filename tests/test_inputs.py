@@ -12,8 +12,7 @@ import ddefind as dd
 from ddefind._engine.mesh.mesh import points_of
 from ddefind._equation.problem_text import equation_of
 from ddefind._search.make_setup import make_setup
-from support.data_sets import simulated
-from support.unchecked import unchecked
+from support.fits import simulated, unchecked
 
 TEXT = "x' = -k * x + a * u(t - tau)"
 VALUES = dict(k=1.0, a=2.0, tau=1.5, b=1.0)

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
+from support.fits import Options
 from support.method_of_steps import method_of_steps
-from support.options import Options
 
 T = np.linspace(0, 10, 50)
 NEAR = dd.LeastSquares(starts=1)

@@ -46,27 +46,6 @@ def cardiovascular():
     return dd.Problem(rhs, dd.Constant(past), 4.0)
 
 
-def cobweb():
-    def rhs(x, y, tau, t):
-        return jnp.stack([1.2 * (-0.5 * x[0] + 1.5 - 0.8 * y[1]), 0.6 * (x[0] - x[1])])
-
-    return dd.Problem(rhs, dd.Constant([0.4, 0.4]), 1.5)
-
-
-def delayed_growth():
-    def rhs(x, y, tau, t):
-        return 0.1 * jnp.stack([x[0], y[1]])
-
-    return dd.Problem(rhs, dd.Constant([0.1, 0.1]), 2.0)
-
-
-def mackey_glass():
-    def rhs(x, y, tau, t):
-        return 2 * y / (1 + y**9.65) - x
-
-    return dd.Problem(rhs, dd.Constant(0.5), 2.0)
-
-
 DECAY = dd.models.Exponential(0.0, -1.0)
 KNOWN = {
     "linear-unit-delay": Known(
@@ -83,7 +62,11 @@ KNOWN = {
         },
     ),
     "delayed-growth": Known(
-        delayed_growth(),
+        dd.Problem(
+            lambda x, y, tau, t: 0.1 * jnp.stack([x[0], y[1]]),
+            dd.Constant([0.1, 0.1]),
+            2.0,
+        ),
         20,
         {
             1: [0.11051709180756476, 0.11],
@@ -94,7 +77,13 @@ KNOWN = {
         },
     ),
     "cobweb": Known(
-        cobweb(),
+        dd.Problem(
+            lambda x, y, tau, t: jnp.stack(
+                [1.2 * (-0.5 * x[0] + 1.5 - 0.8 * y[1]), 0.6 * (x[0] - x[1])]
+            ),
+            dd.Constant([0.4, 0.4]),
+            1.5,
+        ),
         40,
         {
             10: [1.2444021261412277, 1.0604127937193055],
@@ -126,7 +115,9 @@ KNOWN = {
         },
     ),
     "mackey-glass": Known(
-        mackey_glass(),
+        dd.Problem(
+            lambda x, y, tau, t: 2 * y / (1 + y**9.65) - x, dd.Constant(0.5), 2.0
+        ),
         200,
         {
             2: [0.9312574584025657],

@@ -24,8 +24,7 @@ from ddefind._problem.network_weights import named_networks
 from ddefind._report.dynamics import learned_functions
 from ddefind._results.network_functions import _arguments, chosen_function
 from ddefind.plots import plot_functions
-from support.results import reloaded
-from support.unchecked import unchecked
+from support.fits import reloaded, unchecked
 
 TIMES = np.linspace(0, 20, 60)
 MODEL = dd.equation("x' = NN(x(t - tau)) - g * x", networks={"NN": dd.Network(width=4)})

@@ -6,9 +6,8 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
-from support.data_sets import simulated
+from support.fits import Options, simulated
 from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data, scipy_minimum
-from support.options import Options
 
 MODEL = dd.equation(LOGISTIC)
 

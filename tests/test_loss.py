@@ -7,9 +7,8 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
+from support.fits import Options, unchecked
 from support.gradients import grid_for
-from support.options import Options
-from support.unchecked import unchecked
 
 PROBLEM = dd.Problem(
     dd.models.Exponential([-0.4, -0.9], [-1.3, 0.7]),

@@ -12,7 +12,7 @@ from ddefind._fitting import many_searches
 from ddefind._many_fits import search as many_search
 from ddefind._many_fits.starts import Streams
 from ddefind.paper import EXPERIMENTS
-from support.options import Options
+from support.fits import Options
 from support.repeats import mostly_slow
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")

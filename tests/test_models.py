@@ -6,7 +6,7 @@ import pytest
 
 import ddefind as dd
 from ddefind import models
-from support.unchecked import unchecked
+from support.fits import unchecked
 
 X, Y = jnp.array([0.7, -1.2, 2.0]), jnp.array([1.5, 0.4, -0.3])
 TAU, T = jnp.asarray(0.8), jnp.asarray(2.5)

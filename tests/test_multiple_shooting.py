@@ -19,8 +19,8 @@ from ddefind._shooting.joint_fit import (
 )
 from ddefind._shooting.process_noise import innovations, joint_problem, state_levels
 from support.command import refused, run
+from support.fits import reloaded
 from support.method_of_steps import method_of_steps
-from support.results import reloaded
 
 FEW = dd.MultipleShooting(starts=4)
 

@@ -22,8 +22,8 @@ from ddefind._search.normal_equations import (
     work_buffer,
 )
 from ddefind._search.setup import effective_count
+from support.fits import Options
 from support.method_of_steps import method_of_steps
-from support.options import Options
 
 TAU, LOSS, NOISE = 2.0, 1.0, 0.03
 

@@ -11,7 +11,7 @@ import pytest
 import ddefind as dd
 from ddefind._fitting.scaled_networks import scaled_networks, scaled_together
 from ddefind._problem.network import networks_in
-from support.results import reloaded
+from support.fits import reloaded
 
 T = np.linspace(0, 20, 101)
 # The mean 1 and the standard deviation 0.5, the slope -0.7 to 0.7.

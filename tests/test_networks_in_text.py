@@ -12,7 +12,7 @@ from ddefind._cli.model_file import names_in_equation
 from ddefind._cli.parse_options import parse_networks
 from ddefind._equation.problem_text import equation_of
 from support.command import refused
-from support.results import reloaded
+from support.fits import reloaded
 
 T = np.linspace(0, 10, 40)
 DATA = dd.Data(T, 1 + 0.5 * np.sin(T), names=["x"])

@@ -8,11 +8,9 @@ import ddefind as dd
 from ddefind._fitting.read_tasks import with_noise_of
 from ddefind._inference.fitted_noise import FittedNoise, noise_interval
 from ddefind.noise._gaussian import AbstractGaussian
+from support.fits import Options, reloaded, unchecked
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
-from support.options import Options
 from support.repeats import mostly_slow
-from support.results import reloaded
-from support.unchecked import unchecked
 
 MODEL = dd.equation(LOGISTIC)
 T = np.linspace(0, 12, 60)

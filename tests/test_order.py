@@ -22,10 +22,6 @@ SOLVERS = [kind() for kind in KINDS]
 STEPS = (30, 60, 120)
 
 
-def name(value):
-    return type(value).__name__
-
-
 def test_every_public_solver_is_among_them():
     public = [getattr(dd, each) for each in dir(dd)]
     kinds = {kind for kind in public if inspect.isclass(kind)}
@@ -121,7 +117,7 @@ def dense_error(solution, exact):
 
 @pytest.mark.parametrize("error", [node_error, dense_error], ids=["nodes", "between"])
 @pytest.mark.parametrize("key", CASES)
-@pytest.mark.parametrize("solver", SOLVERS, ids=name)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: type(solver).__name__)
 def test_every_solver_has_its_order(solver, key, error):
     _, exact = case(key)
     errors = [error(solution, exact) for solution in solutions(key, solver, 4.0)]

@@ -9,7 +9,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference.posterior import _make_posterior
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
+from support.fits import NEAR
 
 T = np.linspace(0, 5, 40)
 X = np.exp(-0.7 * T) + 0.05 * np.random.default_rng(0).normal(size=40)

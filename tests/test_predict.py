@@ -7,7 +7,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference.derived import derive
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
+from support.fits import NEAR
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.options import Options
-from support.unchecked import unchecked
+from support.fits import Options, unchecked
 
 MODEL, PAST = dd.models.Logistic(1.0, 1.0), dd.Constant(0.1)
 DATA = dd.Data([0.0, 1.0], [1.0, 2.0])

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import ddefind as dd
 from ddefind._cli.examples_command import logistic_data
-from support.data_sets import equal_data as equal
+from support.fits import equal_data as equal
 from test_documentation import ROOT, run
 
 NAN = np.nan

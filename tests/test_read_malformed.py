@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import ddefind as dd
+from support.fits import unchecked
 from support.malformed import malformed
-from support.unchecked import unchecked
 
 MALFORMED = malformed()
 

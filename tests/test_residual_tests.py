@@ -6,8 +6,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference.residual_tests import LEVEL, _spread, run_tests
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
-from support.unchecked import unchecked
+from support.fits import NEAR, unchecked
 
 T = np.linspace(0, 5, 60)
 DECAY = dd.equation("x' = -k * x")

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.data_sets import simulated
-from support.results import reloaded
-from support.unchecked import unchecked
+from support.fits import reloaded, simulated, unchecked
 
 T = np.linspace(0, 4, 30)
 MODEL = dd.equation("x' = -k * x(t - tau)")

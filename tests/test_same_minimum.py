@@ -5,7 +5,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._search.same_minimum import first_at_minimum, is_mirror_image
-from support.data_sets import simulated
+from support.fits import simulated
 
 
 def test_the_rule_for_many_data_sets_is_that_for_each():

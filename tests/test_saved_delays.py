@@ -13,9 +13,9 @@ from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.saved_file import VERSION, saved_text
 from ddefind._results.schema import _read_problem
 from support.command import python
+from support.fits import reloaded
 from support.general_fits import general_fit, measured
 from support.repeats import mostly_slow
-from support.results import reloaded
 
 NEAR = dd.LeastSquares(starts=1)
 TIMES = np.linspace(0, 12, 61)
@@ -110,11 +110,10 @@ print(fit.predict([14.0]).mean.item().hex(), fit.problem.switch_times)
     assert python("-c", code).stdout == f"{fit}\n{mean} {fit.problem.switch_times}\n"
 
 
-def rhs(x, y, tau, t):
-    return -0.5 * y["a"] + 0.2 * jnp.sin(t) * y["b"]
-
-
 def python_problem(tau):
+    def rhs(x, y, tau, t):
+        return -0.5 * y["a"] + 0.2 * jnp.sin(t) * y["b"]
+
     return dd.Problem(rhs, dd.Constant(1.0), tau)
 
 

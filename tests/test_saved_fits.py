@@ -13,8 +13,7 @@ import ddefind as dd
 from ddefind._cli.main import main
 from ddefind._results.saved_file import FORMAT, VERSION, saved_text
 from ddefind._results.schema import read_content
-from support.results import as_descent, load_estimate
-from support.unchecked import unchecked
+from support.fits import as_descent, load_estimate, unchecked
 from test_documentation import ROOT
 
 TEXT = "x' = r * x * (1 - x(t - tau) / K)"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.unchecked import unchecked
+from support.fits import unchecked
 
 # x' = -x(t - 1), x = 1 before 0: 1 - t, then 1 - t + (t - 1)^2 / 2.
 DELAYED = dd.Problem(dd.models.Exponential(0.0, -1.0), dd.Constant(1.0), 1.0)

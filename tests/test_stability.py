@@ -11,10 +11,8 @@ from scipy.special import lambertw
 import ddefind as dd
 from ddefind._inference.characteristic_roots import near_root, rightmost_roots
 from ddefind._problem.delays import AbstractConstantDelay
-from support.data_sets import simulated
-from support.options import NEAR
+from support.fits import NEAR, simulated, unchecked
 from support.uncertainties import hand_made_stability
-from support.unchecked import unchecked
 
 
 def scalar_roots(a, b, tau):

@@ -6,7 +6,7 @@ import pytest
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import Options
+from support.fits import Options
 
 CLEAN = EXPERIMENTS["exponential"].clean
 

@@ -11,7 +11,7 @@ from ddefind._inference.identifiability import NOT_JUDGED, reasons
 from ddefind._inference.profile import EndSearch
 from ddefind._inference.profile_intervals import _optimum
 from ddefind._search.levenberg_marquardt import LIMIT
-from support.options import NEAR
+from support.fits import NEAR
 
 
 def record(text, truth, T=12.0, points=50, noise=0.02, measured=None):

@@ -13,8 +13,7 @@ from ddefind._problem.parameters import free_parameters
 from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
-from support.data_sets import simulated
-from support.results import reloaded
+from support.fits import reloaded, simulated
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 ONE = dd.LeastSquares(starts=1)

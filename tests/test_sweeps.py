@@ -21,7 +21,7 @@ from ddefind._fitting.request import FitTasks
 from ddefind._fitting.sweep import _width, batch_of_rows
 from ddefind._sweeps.database import Database, Sweep, is_locked, opened, row_of
 from ddefind._sweeps.digest import NoDigest, digest
-from support.results import as_estimate
+from support.fits import as_estimate
 from support.sweep_fits import FIELDS, Written, arrays, made, sets, start
 from support.sweep_kills import recorded
 

@@ -12,7 +12,7 @@ from ddefind.torch import DelayODE
 from ddefind.torch._check_module import check_version
 from support import torch_modules as tm
 from support.command import python
-from support.unchecked import unchecked
+from support.fits import unchecked
 
 
 def module(function, **attributes):

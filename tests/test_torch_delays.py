@@ -13,7 +13,7 @@ from torch import nn
 import ddefind as dd
 from ddefind.torch import DelayODE
 from support import torch_modules as tm
-from support.data_sets import simulated
+from support.fits import simulated
 
 TAU = {"rest": 1.37, "growth": 0.61}
 TIMES = torch.tensor([0.0, 0.3, 0.9, 1.7, 4.1], dtype=torch.float64)

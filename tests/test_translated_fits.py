@@ -9,7 +9,7 @@ from ddefind._programs import on_gpu, program, program as places
 from ddefind._programs.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
 from support.fake_cupy import cupy_on_host, many_on_gpu, needs_compiler
-from support.options import Options
+from support.fits import Options
 
 __all__ = ["cupy_on_host", "many_on_gpu"]
 pytestmark = needs_compiler

@@ -11,7 +11,7 @@ from ddefind._inference import follow_profile as profile_likelihood
 from ddefind._inference.profile_intervals import profiles
 from ddefind._search.batches import refine
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
+from support.fits import NEAR
 from support.repeats import mostly_slow
 
 

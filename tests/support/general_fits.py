@@ -6,7 +6,7 @@ import numpy as np
 
 import ddefind as dd
 
-from .data_sets import simulated
+from .fits import simulated
 
 TIMES = np.linspace(0, 8, 41)
 MODELS = {

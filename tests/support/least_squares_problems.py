@@ -10,9 +10,7 @@ from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations
 from ddefind._search.setup import CAPACITY
 
-from .data_sets import simulated
-from .options import Options
-from .unchecked import unchecked
+from .fits import Options, simulated, unchecked
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)

@@ -16,7 +16,7 @@ import numpy as np
 
 import ddefind as dd
 
-from .data_sets import simulated
+from .fits import simulated
 
 EQUATION = "x' = r * x * (1 - x(t - tau) / K)"
 _HOME = str(Path(str(dd.__file__)).parent)
