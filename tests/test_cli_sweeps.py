@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -17,7 +16,7 @@ from ddefind._cli.sweep_command import _sentence
 from ddefind._sweeps.database import Overview, locked
 from support.command import refused, rows, run
 from support.fits import simulated
-from support.sweep_kills import LONG, PATHS, recorded, wait_until
+from support.sweep_kills import LONG, begun, recorded, wait_until
 
 TABLE = """
 files = ["lakes/*.csv"]
@@ -104,23 +103,15 @@ def test_an_interrupted_command_goes_on(home):
     for number in range(60):
         write_lake(home / "lakes", number)
     (home / "lakes.toml").write_text(TABLE.replace('decay = "x\' = -k * x"\n', ""))
-    words = [sys.executable, "-m", "ddefind", "sweep", "lakes.toml", "--out", "out"]
-    words += ["--workers", "2", "--quiet"]
-    process = subprocess.Popen(
-        words,
-        env=os.environ | {"PYTHONPATH": PATHS},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = ("sweep", "lakes.toml", "--out", "out", "--workers", "2", "--quiet")
+    process = begun("-m", "ddefind", *command)
     part = home / "out" / "delayed-usual"
     wait_until(lambda: len(recorded(part)) >= 4)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 130 and "Traceback" not in errors
     before = recorded(part)
-    assert run("sweep", "lakes.toml", "--out", "out", "--workers", "2", "--quiet") == 0
+    assert run(*command) == 0
     after = recorded(part)
     assert {number: after[number] for number in before} == before
     assert len(rows("out/table.csv")) == 120

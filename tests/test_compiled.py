@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -214,14 +215,9 @@ def numbers():
     result = []
     for model, loss, route in RIGHT:
         experiment, data = EXPERIMENTS[model], EXPERIMENTS[model].clean
-        value, gradient = dd.value_and_grad(
-            experiment.start,
-            data,
-            loss=loss,
-            gradient=route,
-            solver=dd.RK4(),
-            steps_per_delay=experiment.steps_per_delay,
-        )
+        n = experiment.steps_per_delay
+        how: Any = dict(loss=loss, gradient=route, solver=dd.RK4(), steps_per_delay=n)
+        value, gradient = dd.value_and_grad(experiment.start, data, **how)
         result.append([float(value), *flatten(gradient)[0].tolist()])
     solution = dd.solve(experiment.start, data.T, dd.RK4(), experiment.steps_per_delay)
     result.append(np.ravel(solution.x).tolist())

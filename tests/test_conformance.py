@@ -1,6 +1,7 @@
 """The solvers on published problems: DDETST, RADAR5's examples, and others."""
 
 import json
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -67,15 +68,10 @@ _SMALL = {
 )
 def test_known_values_are_those_of_collocation(name):
     known = ALL[name]
-    found = reference(
-        known.problem,
-        known.T,
-        1e-10,
-        floor=_SMALL.get(name, 1e-3),
-        switches=[time for time in known.problem.switch_times if time > 0],
-        kinks=_KINKS.get(name),
-        first=1e-6 if name in _SMALL else 1e-3,
-    )
+    first = 1e-6 if name in _SMALL else 1e-3
+    about: Any = {"floor": _SMALL.get(name, 1e-3), "kinks": _KINKS.get(name)}
+    about["switches"] = [time for time in known.problem.switch_times if time > 0]
+    found = reference(known.problem, known.T, 1e-10, first=first, **about)
     assert known.error(found(known.times())) < 1e-10
 
 

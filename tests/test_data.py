@@ -1,6 +1,7 @@
 """Measurements: what is accepted, how it is kept, and what is refused."""
 
 import pickle
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -163,15 +164,9 @@ def test_origin_and_notes_are_shown():
         dd.Data([0, 1], [1, 2], origin=np.inf)
 
 
-LAKE = dd.Data(
-    [0, 1],
-    [[1, 2], [3, 4]],
-    sd=[[0.1, 0.2], [0.3, 0.4]],
-    names=["prey", "hunter"],
-    label="lake",
-    origin=1900,
-    notes=["A note."],
-)
+ABOUT: Any = dict(label="lake", origin=1900, notes=["A note."])
+ABOUT |= dict(names=["prey", "hunter"], sd=[[0.1, 0.2], [0.3, 0.4]])
+LAKE = dd.Data([0, 1], [[1, 2], [3, 4]], **ABOUT)
 
 
 def test_columns_are_ordered_by_name():

@@ -17,12 +17,10 @@ START = {"r": 1.0, "K": 2.0, "b": 1.0, "tau": 1.4}
 
 
 def hutchinson(noise, seed):
-    start = np.array([1.0])
-
     def rhs(x, y, tau, t):
         return x * (1 - y[0] / 2)
 
-    x = method_of_steps(rhs, lambda t: start, start, [1.4], [], 20, 1e-8)(T)
+    x = method_of_steps(rhs, [1.0], [1.4], 20, 1e-8)(T)
     return x, x + noise * np.random.default_rng(seed).normal(size=x.shape)
 
 

@@ -53,15 +53,9 @@ START, CLEAN = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clea
 
 
 def test_path_of_adam_agrees_with_plain_numpy():
-    fit = dd.fit(
-        START,
-        CLEAN,
-        loss=dd.Integral(dd.L2(), nodes="solver"),
-        optimizer=dd.Adam(dd.Cosine(0.03)),
-        solver=dd.RK2(),
-        steps_per_delay=10,
-        epochs=500,
-    )
+    how: Options = {"solver": dd.RK2(), "steps_per_delay": 10, "epochs": 500}
+    how |= {"optimizer": dd.Adam(dd.Cosine(0.03))}
+    fit = dd.fit(START, CLEAN, loss=dd.Integral(dd.L2(), nodes="solver"), **how)
     spline = CubicSpline(CLEAN.t, CLEAN.x[:, 0])
     expected = numpy_adam(
         fit.first, lambda z: numpy_loss(z, spline, 10.0, 10), 500, 0.03
@@ -80,14 +74,9 @@ def test_every_optimiser_lowers_every_loss(model, make):
     optimizer = make(rates.get(model, 1e-4)) if make is dd.SGD else make()
     experiment = EXPERIMENTS[model]
     steps: Options = {"solver": dd.RK2(), "steps_per_delay": experiment.steps_per_delay}
-    fit = dd.fit(
-        experiment.start,
-        experiment.clean,
-        parameters={f"rhs.{name}": dd.Fixed() for name in experiment.fixed},
-        optimizer=optimizer,
-        epochs=40,
-        **steps,
-    )
+    fixed = {f"rhs.{name}": dd.Fixed() for name in experiment.fixed}
+    how: Options = {"parameters": fixed, "optimizer": optimizer, "epochs": 40, **steps}
+    fit = dd.fit(experiment.start, experiment.clean, **how)
     assert fit.status.ok
     assert fit.loss < 0.9 * fit.losses[0]
     loss, _ = dd.value_and_grad(fit.problem, fit.data, **steps)

@@ -100,16 +100,10 @@ def test_fits_end_at_their_own_epoch():
 
 def test_random_starts_and_lbfgs():
     box = {"tau": dd.Parameter("random", lower=0.5, upper=2.0)}
-    batch = dd.fit_many(
-        EXPERIMENTS["exponential"].true,
-        EXPERIMENTS["exponential"].clean,
-        starts=4,
-        parameters=box,
-        optimizer=dd.LBFGS(),
-        solver=dd.RK2(),
-        steps_per_delay=10,
-        epochs=60,
-    )
+    how: Options = {"solver": dd.RK2(), "steps_per_delay": 10, "epochs": 60}
+    how |= {"parameters": box, "optimizer": dd.LBFGS(), "starts": 4}
+    experiment = EXPERIMENTS["exponential"]
+    batch = dd.fit_many(experiment.true, experiment.clean, **how)
     assert len(np.unique(batch.first[:, -1])) == 4
     assert np.sum(batch.loss < 1e-6) >= 2
     assert "4 fits" in str(batch)
@@ -131,31 +125,14 @@ def temporary_bytes(fits, capacity, rows=50):
     sets = noisy("exponential", fits)
     names, problem, z = free_parameters(START)
     learned, fixed = names.split(problem)
-    descent = Descent(
-        names,
-        learned,
-        fixed,
-        dd.SumOfSquares(),
-        dd.Adam(),
-        dd.Discrete(),
-        dd.RK2(),
-        jnp.asarray(0.0),
-        10**6,
-        1,
-    )
+    how = dd.SumOfSquares(), dd.Adam(), dd.Discrete(), dd.RK2()
+    descent = Descent(names, learned, fixed, *how, jnp.asarray(0.0), 10**6, 1)
     grids = make_grids([problem] * fits, np.full(fits, sets[0].T), dd.RK2(), 10)
     z, stack = np.stack([z] * fits, -1), dd.Data.stack(sets)
     batch = DescentBatch(descent, z, stack, grids, False)
-    lowered = run.lower(
-        descent,
-        jax.tree.map(jnp.asarray, batch.state),
-        batch.targets,
-        batch.T,
-        jnp.asarray(5),
-        Grid(10, False, capacity),
-        rows,
-        False,
-    )
+    state = jax.tree.map(jnp.asarray, batch.state)
+    sizes = jnp.asarray(5), Grid(10, False, capacity), rows, False
+    lowered = run.lower(descent, state, batch.targets, batch.T, *sizes)
     return lowered.compile().compiled.memory_analysis().temp_size_in_bytes
 
 

@@ -159,20 +159,14 @@ def test_what_a_user_does_with_a_problem():
     )
     assert loss > 0 and gradient.tau.shape == gradient.rhs.theta_0.shape == ()
     assert unchecked(gradient.rhs)["theta_0"] is gradient.rhs.theta_0
-    fit = dd.fit(
-        problem,
-        data,
-        parameters={
-            "tau": dd.Parameter(start=1, lower=0.1, upper=9),
-            "history.b": dd.Tied("rhs.theta_1"),
-            "theta_0": dd.Fixed(2.5),
-        },
-        loss=dd.Integral(dd.L1()),
-        optimizer=dd.Adam(0.03),
-        solver=dd.RK2(),
-        steps_per_delay=10,
-        epochs=30,
-    )
+    parameters = {
+        "tau": dd.Parameter(start=1, lower=0.1, upper=9),
+        "history.b": dd.Tied("rhs.theta_1"),
+        "theta_0": dd.Fixed(2.5),
+    }
+    how: Options = {"solver": dd.RK2(), "steps_per_delay": 10, "epochs": 30}
+    how |= {"loss": dd.Integral(dd.L1()), "optimizer": dd.Adam(0.03)}
+    fit = dd.fit(problem, data, parameters=parameters, **how)
     assert fit.names == ("theta_1", "A", "omega", "tau")
     assert 0.1 < fit.values["tau"] < 9 and fit.loss < fit.losses[0]
     learned = fit.to_torch()

@@ -21,9 +21,7 @@ def switch(x, y, tau, t):
 
 
 def measured(rhs, tau, noise, seed):
-    start = np.array([0.3])
-    past = lambda t: start  # noqa: E731
-    x = method_of_steps(rhs, past, start, [tau], [], T[-1], 1e-6)(T)
+    x = method_of_steps(rhs, [0.3], [tau], T[-1], 1e-6)(T)
     return dd.Data(T, x + noise * np.random.default_rng(seed).normal(size=x.shape))
 
 

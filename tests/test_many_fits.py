@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 import ddefind as dd
 from ddefind._fitting import many_searches
@@ -13,26 +12,20 @@ from ddefind._many_fits import search as many_search
 from ddefind._many_fits.starts import Streams
 from ddefind.paper import EXPERIMENTS
 from support.fits import Options
+from support.method_of_steps import method_of_steps
 from support.repeats import mostly_slow
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 
 
 def growth(count, size=40, noise=0.05, seed=0):
-    """Delayed logistic growth by the method of steps, solved by scipy."""
-    t, x = np.linspace(0, 12, size), [lambda s: np.full_like(s, 0.4)]
-    for k in range(12):
-        past = x[-1]
-        step = solve_ivp(
-            lambda s, v, past=past: 1.2 * v * (1 - past(np.asarray(s - 1.0)) / 2.0),
-            (k, k + 1),
-            [float(past(np.asarray(float(k))))],
-            dense_output=True,
-            rtol=1e-9,
-            atol=1e-10,
-        ).sol
-        x.append(lambda s, step=step: step(s)[0])
-    clean = np.array([x[min(int(s), 11) + 1](np.asarray(s)) for s in t])
+    """Delayed logistic growth, not solved by the package."""
+
+    def rhs(x, y, tau, t):
+        return 1.2 * x * (1 - y[0] / 2.0)
+
+    t = np.linspace(0, 12, size)
+    clean = method_of_steps(rhs, [0.4], [1.0], 12.0, 1e-9)(t)[:, 0]
     random = np.random.default_rng(seed)
     return t, clean + noise * random.normal(size=(count, size))
 

@@ -71,7 +71,7 @@ def reference(problem, T, tolerance=3e-14):
     def past(t):
         return np.array([1 + 0.3 * t])
 
-    return method_of_steps(rhs, past, start, delays, switches, T, tolerance)
+    return method_of_steps(rhs, start, delays, T, tolerance, past, switches)
 
 
 def mesh_of(problem, T, solver, step, capacity=2048, overlaps=False):

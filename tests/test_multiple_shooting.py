@@ -41,15 +41,10 @@ def test_nodes_divide_long_gaps_into_powers_of_two():
 
 
 def test_the_path_of_an_undisturbed_system_has_no_defects():
-    solved = method_of_steps(
-        lambda x, y, tau, t: x * (1 - y[0] / 2),
-        lambda t: np.array([0.5]),
-        np.array([0.5]),
-        [1.4],
-        [],
-        8.0,
-        1e-10,
-    )
+    def rhs(x, y, tau, t):
+        return x * (1 - y[0] / 2)
+
+    solved = method_of_steps(rhs, [0.5], [1.4], 8.0, 1e-10)
     largest = []
     for count in (41, 81):
         t = np.linspace(0, 8, count)

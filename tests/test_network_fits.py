@@ -34,16 +34,11 @@ def feedback(y):
 
 def trajectory(t):
     """x' = feedback(x(t - tau)) - x, by an integrator that is not ours."""
-    solution = method_of_steps(
-        lambda x, y, tau, t: feedback(y[0]) - LOSS * x,
-        lambda t: np.array([0.5]),
-        np.array([0.5]),
-        (TAU,),
-        (),
-        float(t[-1]),
-        1e-9,
-    )
-    return solution(t)[:, 0]
+
+    def rhs(x, y, tau, t):
+        return feedback(y[0]) - LOSS * x
+
+    return method_of_steps(rhs, [0.5], [TAU], float(t[-1]), 1e-9)(t)[:, 0]
 
 
 @pytest.fixture(scope="module")

@@ -239,16 +239,9 @@ def fits_at(setup, theta, excess):
     rows, ones = len(theta), np.ones(len(theta), int)
     gram = np.tile(np.eye(1 + theta.shape[1]), (rows, 1, 1))
     gram[:, 0, 0] = float(setup.freedom) + np.array(excess)
-    return RefinedFits(
-        theta=theta,
-        gram=gram,
-        squares=gram[:, :1, 0],
-        evaluations=ones,
-        status=np.full(rows, _levenberg.STEP),
-        n=10 * ones,
-        rounding=np.zeros(rows),
-        starts=ones,
-    )
+    status, rounding = np.full(rows, _levenberg.STEP), np.zeros(rows)
+    rest = ones, status, 10 * ones, rounding, ones
+    return RefinedFits(theta, gram, gram[:, :1, 0], *rest)
 
 
 def same(one, two) -> bool:

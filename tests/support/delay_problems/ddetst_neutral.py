@@ -165,29 +165,19 @@ PROBLEMS = [
         )
         for name, strength in (("F3", 0.2), ("F4", 0.4), ("F5", 0.6))
     ),
-    Known(
-        "G1",
-        "delay of the state; the delayed time reaches 0 at the end",
-        dd.Problem(
-            lambda x, y, tau, t: -y[1],
-            _line(1.0, -1.0),
-            _delay(lambda t, x: x[0] ** 2 / 4),
-        ),
-        1.0,
-        "exact: u = t + 1",
-        exact=lambda t: t + 1,
-    ),
-    Known(
-        "G2",
-        "delay of the state; the delayed time reaches 0 at the end",
-        dd.Problem(
-            lambda x, y, tau, t: -y[1],
-            _line(1.0, -1.0),
-            _delay(lambda t, x: t - x[0] + 2),
-        ),
-        1.0,
-        "exact: u = t + 1",
-        exact=lambda t: t + 1,
+    *(
+        Known(
+            name,
+            "delay of the state; the delayed time reaches 0 at the end",
+            dd.Problem(lambda x, y, tau, t: -y[1], _line(1.0, -1.0), _delay(tau)),
+            1.0,
+            "exact: u = t + 1",
+            exact=lambda t: t + 1,
+        )
+        for name, tau in (
+            ("G1", lambda t, x: x[0] ** 2 / 4),
+            ("G2", lambda t, x: t - x[0] + 2),
+        )
     ),
     Known(
         "H1",
