@@ -148,7 +148,7 @@ def test_it_says_the_interval_and_writes_table_and_figure(capsys, tmp_path):
     shown = capsys.readouterr()
     fit = load_estimate("dates")
     low, high = fit.intervals["tau"]
-    assert f"with 90% confidence between {low:.4f} and {high:.4f}." in shown.out
+    assert f"with 90% confidence between {low:.5f} and {high:.5f}." in shown.out
     assert [line.split()[0] for line in shown.out.splitlines()[::2]] == [
         *("`r`", "`K`", "`b`", "`tau`")
     ]
@@ -205,12 +205,9 @@ def test_open_intervals_in_words():
     t = np.linspace(0, 4, 30)
     noise = 0.01 * np.random.default_rng(0).normal(size=30)
     data = dd.Data(t, 2 * np.exp(-t) + noise, names=["x"])
-    fit = dd.fit(
-        dd.equation("x' = -(k + m) * x"),
-        data,
-        parameters={"k": dd.Parameter(lower=0, upper=5)},
-        optimizer=dd.LeastSquares(starts=4),
-    )
+    model, bounds = dd.equation("x' = -(k + m) * x"), {"k": dd.Parameter(None, 0, 5)}
+    four = dd.LeastSquares(starts=4)
+    fit = dd.fit(model, data, parameters=bounds, optimizer=four)
     said = {name: interval_in_words(fit, fit.profile(name), 0.95) for name in fit.names}
     assert said["b"].startswith("`b` is 2.0")
     assert "with 95% confidence between 1.9" in said["b"]

@@ -13,6 +13,7 @@ from ddefind._problem.driving import with_same_tables
 from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.schema import _read_problem
 from support.driven_problems import Structure, random_problem
+from support.fits import Options
 
 THREE = dd.equation(
     "p' = -k * p + 0 * p(t - tau); q' = -k * q; r' = -k * r", history=[0.0, 0.0, 0.0]
@@ -120,14 +121,9 @@ def test_a_fit_with_doses():
     x = np.asarray(dd.solve(TWO.problem(truth, doses=doses), 10.0)(t))[:, 1:]
     noise = 0.01 * np.random.default_rng(0).normal(size=x.shape)
     observed = dd.equation(TWO.texts[0], history=[0.0, 0.0], observe="C")
-    found = dd.fit(
-        observed,
-        dd.Data(t, x + noise),
-        doses=doses,
-        parameters={"b": dd.Fixed(0.0)},
-        optimizer=dd.LeastSquares(starts=8),
-        intervals=False,
-    )
+    how: Options = {"optimizer": dd.LeastSquares(starts=8), "intervals": False}
+    how |= {"parameters": {"b": dd.Fixed(0.0)}, "doses": doses}
+    found = dd.fit(observed, dd.Data(t, x + noise), **how)
     for name, value in truth.items():
         assert found.best[found.names.index(name)] == pytest.approx(value, rel=0.05)
 

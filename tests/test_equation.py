@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -38,13 +39,9 @@ FORMULAS = {
 
 def gradient(problem, name):
     experiment = EXPERIMENTS[name]
-    value, slopes = dd.value_and_grad(
-        problem,
-        experiment.clean,
-        loss=dd.Integral(dd.L2()),
-        solver=dd.RK2(),
-        steps_per_delay=experiment.steps_per_delay,
-    )
+    steps: Any = dict(solver=dd.RK2(), steps_per_delay=experiment.steps_per_delay)
+    loss = dd.Integral(dd.L2())
+    value, slopes = dd.value_and_grad(problem, experiment.clean, loss=loss, **steps)
     return float(value), dd.parameter_values(slopes)
 
 

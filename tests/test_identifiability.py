@@ -289,12 +289,7 @@ def test_a_bound_on_which_nothing_can_be_solved():
     assert fit.intervals["K"][0] == 0
     assert fit.verdicts["K"] == "not determined"
     # The claim itself: a much smaller value fits nearly as well.
-    start = {**fit.values, "K": 1e-3, "beta": 5e10}
-    held = dd.fit(
-        model.problem(start),
-        data,
-        parameters={"K": dd.Fixed(1e-3)},
-        optimizer=dd.LeastSquares(starts=1),
-        intervals=False,
-    )
+    start = model.problem({**fit.values, "K": 1e-3, "beta": 5e10})
+    fixed = {"K": dd.Fixed(1e-3)}
+    held = dd.fit(start, data, parameters=fixed, intervals=False, **NEAR)
     assert held.loss < fit.loss * (1 + fit.profile("K").quantile ** 2 / fit.freedom)

@@ -109,12 +109,8 @@ def test_networks_as_right_hand_side_history_and_observation():
     whole: Any = dd.Problem(dd.Network(width=3), dd.Constant([1.0, 2.0]), (1.0, 2.0))
     network = whole.rhs.network
     assert (network.inputs, network.outputs) == (6, 2)
-    problem: Any = dd.Problem(
-        lambda x, y, tau, t: jnp.stack([-y[1], x[0]]),
-        dd.Network(width=3),
-        1.0,
-        observe=dd.Network(width=2, outputs=3),
-    )
+    parts = lambda x, y, tau, t: jnp.stack([-y[1], x[0]]), dd.Network(width=3)
+    problem: Any = dd.Problem(*parts, 1.0, observe=dd.Network(width=2, outputs=3))
     history = problem.history.network
     assert (history.inputs, history.outputs) == (1, 2)
     assert problem.observe.network.inputs == 2 and problem.observed == 3

@@ -58,6 +58,8 @@ _PLAIN = "x' = s - k * x(t - tau)"
 _DRIVEN = "x' = s + a * u(t - lag) - k * x(t - tau)"
 _BASE = {"s": 3.0, "k": 0.5, "tau": 0.9}
 _INPUT = {**_BASE, "a": 0.8, "lag": 0.6}
+_SCALE = "y = scale * x + offset"
+_SCALED = {**_INPUT, "scale": 2.0, "offset": 1.0}
 STRUCTURES = {
     "counts": Structure(_PLAIN, _BASE, "poisson", limit=3.0),
     "dose": Structure(_PLAIN, _BASE, "lognormal", doses=_bolus, limit=3.0),
@@ -70,14 +72,7 @@ STRUCTURES = {
         _DRIVEN, _INPUT, "combined", "cubic", _bolus, limit=3.0
     ),
     "state set": Structure(_PLAIN, _BASE, "gaussian", doses=_set, limit=3.0),
-    "scale": Structure(
-        _DRIVEN,
-        {**_INPUT, "scale": 2.0, "offset": 1.0},
-        None,
-        "linear",
-        _bolus,
-        observe="y = scale * x + offset",
-    ),
+    "scale": Structure(_DRIVEN, _SCALED, None, "linear", _bolus, _SCALE),
 }
 
 

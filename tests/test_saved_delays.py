@@ -13,7 +13,7 @@ from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.saved_file import VERSION, saved_text
 from ddefind._results.schema import _read_problem
 from support.command import python
-from support.fits import reloaded
+from support.fits import Options, reloaded
 from support.general_fits import general_fit, measured
 from support.repeats import mostly_slow
 
@@ -140,13 +140,9 @@ def rhs_of_one(x, y, tau, t):
 def test_gradient_descent_with_several_delays_comes_back(tmp_path):
     text, values = MODELS["two delays"]
     model = dd.equation(text)
-    fit = dd.fit(
-        model,
-        measured(model.problem(values), TIMES),
-        parameters={name: 1.02 * value for name, value in values.items()},
-        optimizer=dd.Adam(1e-3),
-        epochs=5,
-    )
+    data = measured(model.problem(values), TIMES)
+    start = {name: 1.02 * value for name, value in values.items()}
+    fit = dd.fit(model, data, parameters=start, optimizer=dd.Adam(1e-3), epochs=5)
     found = reloaded(fit, tmp_path, dd.FitResult)
     assert str(found) == str(fit) and found.values == fit.values
     np.testing.assert_array_equal(found.solution(TIMES), fit.solution(TIMES))
@@ -187,14 +183,9 @@ def stiff_fit():
     """A constant delay, with the implicit solver and tolerances of its own."""
     model = dd.equation("x' = -k * x(t - tau)", history=1.0)
     truth = {"k": 0.8, "tau": 0.7}
-    return dd.fit(
-        model,
-        measured(model.problem(truth)),
-        parameters=truth,
-        solver=dd.Radau(rtol=1e-5, atol=1e-8),
-        optimizer=NEAR,
-        intervals=False,
-    )
+    data, solver = measured(model.problem(truth)), dd.Radau(rtol=1e-5, atol=1e-8)
+    how: Options = {"parameters": truth, "optimizer": NEAR, "intervals": False}
+    return dd.fit(model, data, solver=solver, **how)
 
 
 def test_an_adaptive_solver_comes_back_with_its_tolerances(stiff_fit, tmp_path):

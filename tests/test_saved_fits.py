@@ -107,17 +107,11 @@ def test_bounds_priors_ties_and_noise_come_back(path):
         "x' = r * x * (1 - x(t - tau) / K); x(t<=0) = K * s", observe="y = c * x"
     )
     data = dd.Data(TIMES, 2 * trajectory(), sd=0.1, names="y")
-    fit = dd.fit(
-        model,
-        data,
-        parameters={
-            "c": dd.Fixed(2.0),
-            "K": dd.Parameter(start=2.0, lower=1.0, upper=4.0),
-            "r": dd.Parameter(prior=dd.Gaussian(1.8, 0.1)),
-            "s": 0.2,
-        },
-        optimizer=dd.LeastSquares(starts=2),
-    )
+    bounded = dd.Parameter(start=2.0, lower=1.0, upper=4.0)
+    likely = dd.Parameter(prior=dd.Gaussian(1.8, 0.1))
+    parameters = {"c": dd.Fixed(2.0), "K": bounded, "r": likely, "s": 0.2}
+    two = dd.LeastSquares(starts=2)
+    fit = dd.fit(model, data, parameters=parameters, optimizer=two)
     fit.save(path)
     found = load_estimate(path)
     same(found, fit)

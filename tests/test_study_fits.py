@@ -84,14 +84,9 @@ def test_derived_and_figures(fit):
 
 def test_what_is_computed_of_the_whole_study(fit):
     assert fit.bootstrap(24).names == tuple(fit.names)
-    own = dd.fit(
-        MODEL,
-        [LOW, HIGH],
-        parameters={"r": dd.Parameter(per_experiment=True)},
-        optimizer=dd.LeastSquares(starts=4),
-        intervals=False,
-    )
-    assert isinstance(own, dd.Estimate)
+    rates, four = {"r": dd.Parameter(per_experiment=True)}, dd.LeastSquares(starts=4)
+    how: Any = {"parameters": rates, "optimizer": four, "intervals": False}
+    own = dd.fit(MODEL, [LOW, HIGH], **how)
     assert list(own.values)[:2] == ["r@low", "r@high"]
     assert own.loss <= fit.loss * (1 + 1e-6)
     # An equation that is the same in both needs no rate of its own for each.
@@ -102,14 +97,9 @@ def test_what_is_computed_of_the_whole_study(fit):
 def test_adaptive_steps_and_a_shared_history():
     """Both experiments begin alike, and are solved with adaptive steps."""
     other = experiment("other", 0.2, T=6.0, count=20)
-    fit: Any = dd.fit(
-        MODEL,
-        [LOW, other],
-        parameters={**TRUE, "b": dd.Parameter(start=0.2, per_experiment=False)},
-        solver=dd.Tsit5(),
-        optimizer=ONE,
-        intervals=False,
-    )
+    start = {**TRUE, "b": dd.Parameter(start=0.2, per_experiment=False)}
+    how: Any = {"parameters": start, "optimizer": ONE, "intervals": False}
+    fit: Any = dd.fit(MODEL, [LOW, other], solver=dd.Tsit5(), **how)
     assert list(fit.values) == ["r", "K", "b", "tau"]
     for name, true in {**TRUE, "b": 0.2}.items():
         assert abs(fit.values[name] - true) < 4 * fit.standard_errors[name]

@@ -6,7 +6,7 @@ import numpy as np
 
 import ddefind as dd
 
-from .fits import simulated
+from .fits import NEAR, simulated
 
 TIMES = np.linspace(0, 8, 41)
 MODELS = {
@@ -35,9 +35,4 @@ def general_fit(kind):
     """A fit from the true values, with intervals. It is made once for all tests."""
     text, truth = MODELS[kind]
     model = dd.equation(text)
-    return dd.fit(
-        model,
-        measured(model.problem(truth)),
-        parameters=truth,
-        optimizer=dd.LeastSquares(starts=1),
-    )
+    return dd.fit(model, measured(model.problem(truth)), parameters=truth, **NEAR)
