@@ -110,8 +110,6 @@ def test_inside_a_program_auto_is_fixed_for_numbers_and_adaptive_for_the_rest():
     np.testing.assert_allclose(end(varying), [-0.375], rtol=1e-9)
 
 
-# Failures.
-
 UNBOUNDED = dd.Problem(
     lambda x, y, tau, t: x**2 + 0 * y, dd.Constant(1.0), dd.Delay(1.0, slope=False)
 )
@@ -158,9 +156,6 @@ def test_tolerances_and_names_are_checked():
         dd.Radau(atol=0)
     with pytest.raises(TypeError, match="`solver` must be"):
         dd.solve(DECAY, 1.0, unchecked("Radau"))
-
-
-# Fits.
 
 
 @pytest.mark.slow

@@ -103,13 +103,12 @@ def test_jump_at_zero(models, delays):
     assert np.all(found > 1.5), found
 
 
-def forced(x, y, tau, t):
-    return -x + jnp.exp(-0.3 * tau) * jnp.sin(2 * t) * y
-
-
 @pytest.mark.parametrize("tau", mostly_slow((1.7, 12.3), (1.7,)))
 def test_rhs_that_depends_on_time_and_delay(tau):
-    problem = dd.Problem(forced, dd.Periodic(1.0, 2.0, 3.0), tau)
+    def rhs(x, y, tau, t):
+        return -x + jnp.exp(-0.3 * tau) * jnp.sin(2 * t) * y
+
+    problem = dd.Problem(rhs, dd.Periodic(1.0, 2.0, 3.0), tau)
     loss = dd.Integral(dd.L2(), nodes=FINE)
     found = orders([problem], EXPERIMENTS["logistic"].clean, loss, 1 if tau < 10 else 4)
     assert np.all(found > 1.5), found
@@ -188,5 +187,4 @@ def test_formulas_for_one_delay_refuse_a_mesh(route):
 
 def test_nodes_of_the_solver_need_one_delay():
     with pytest.raises(ValueError, match="nodes"):
-        loss = dd.Integral(nodes="solver")
-        dd.fit(SEVERAL, DATA, loss=loss, optimizer=dd.Adam(0.03))
+        dd.fit(SEVERAL, DATA, loss=dd.Integral(nodes="solver"), optimizer=dd.Adam(0.03))

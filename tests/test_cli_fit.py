@@ -295,12 +295,12 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-def after_the_first_look(setting, starts, seed, report):
-    return search(setting, starts, seed, interrupt)
-
-
 def test_interrupted_with_something_found(monkeypatch, capsys):
-    monkeypatch.setattr(ddefind._fitting.least_squares, "search", after_the_first_look)
+    monkeypatch.setattr(
+        ddefind._fitting.least_squares,
+        "search",
+        lambda *given: search(*given[:3], interrupt),  # after the first look
+    )
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     assert "Interrupted; the best point so far is kept." in capsys.readouterr().out
     fit = dd.load("out")

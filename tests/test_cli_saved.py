@@ -206,8 +206,7 @@ def test_open_intervals_in_words():
     noise = 0.01 * np.random.default_rng(0).normal(size=30)
     data = dd.Data(t, 2 * np.exp(-t) + noise, names=["x"])
     model, bounds = dd.equation("x' = -(k + m) * x"), {"k": dd.Parameter(None, 0, 5)}
-    four = dd.LeastSquares(starts=4)
-    fit = dd.fit(model, data, parameters=bounds, optimizer=four)
+    fit = dd.fit(model, data, parameters=bounds, optimizer=dd.LeastSquares(starts=4))
     said = {name: interval_in_words(fit, fit.profile(name), 0.95) for name in fit.names}
     assert said["b"].startswith("`b` is 2.0")
     assert "with 95% confidence between 1.9" in said["b"]

@@ -44,10 +44,9 @@ def test_the_users_arrays_are_copied_and_ours_are_frozen():
 
 def test_replicates_are_averaged_where_measured():
     nan = np.nan
-    data = dd.Data(
+    times, mean = dd.Data(
         [0, 1, 1, 2, 2, 3], [[1, 1], [2, nan], [4, 5], [nan, 2], [nan, 4], [3, 3]]
-    )
-    times, mean = data.mean()
+    ).mean()
     np.testing.assert_array_equal(times, [0, 1, 2, 3])
     np.testing.assert_array_equal(mean, [[1, 1], [3, 5], [nan, 3], [3, 3]])
 

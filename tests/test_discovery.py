@@ -355,8 +355,7 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
 @pytest.mark.slow
 def test_the_folder_of_a_study_goes_on_from_the_same_times(tmp_path, ordinary):
     for name, first in (("a", 0), ("b", 20)):
-        part = dd.Data(ordinary.t[first:], ordinary.x[first:])
-        part.to_csv(tmp_path / f"{name}.csv")
+        dd.Data(ordinary.t[first:], ordinary.x[first:]).to_csv(tmp_path / f"{name}.csv")
     files, out = (tmp_path / "a.csv", tmp_path / "b.csv"), tmp_path / "found"
     run("discover", *files, "--delays", 0, "--out", out, "--quiet")
     run("fit", "--config", out / "fit.toml", "--out", tmp_path / "again", "--quiet")

@@ -102,9 +102,8 @@ def test_terms_without_a_value_do_not_disturb_others():
     assert library.fragile == (1, 2, 3)
     rhs = rhs_of(library, ((0, 0),), np.array([2.0]))
     for x in (-1.0, 0.0, 1e3):
-        state = jnp.array([x, 1.0])
         value, pull = jax.vjp(
-            lambda s: rhs(s, s, jnp.array(1.0), jnp.array(0.0)), state
+            lambda s: rhs(s, s, jnp.array(1.0), jnp.array(0.0)), jnp.array([x, 1.0])
         )
         assert value[0] == 2 * x
         assert np.array_equal(pull(jnp.array([1.0, 0.0]))[0], [2.0, 0.0])

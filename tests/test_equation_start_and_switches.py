@@ -55,8 +55,7 @@ def test_a_single_state_has_a_value_at_time_zero():
 
 
 def test_values_at_time_zero_in_latex():
-    rows = dd.equation(DECAY + "; x(0) = D / V").latex().splitlines()
-    assert rows[3:6] == [
+    assert dd.equation(DECAY + "; x(0) = D / V").latex().splitlines()[3:6] == [
         r"x(0) &= \frac{D}{V} \\",
         r"x(t) &= b_{0} \quad (t < 0) \\",
         r"y(t) &= b_{1} \quad (t \le 0)",

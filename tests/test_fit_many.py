@@ -81,8 +81,7 @@ def test_different_times_starts_and_routes(rows, route, loss):
 
 def test_a_fit_that_explodes_does_not_disturb_the_others():
     sets = noisy("exponential", 6)
-    starts = [{}] * 5 + [{"theta_0": 900.0}]
-    batch = dd.fit_many(START, sets, starts=starts, epochs=50)
+    batch = dd.fit_many(START, sets, starts=[{}] * 5 + [{"theta_0": 900.0}], epochs=50)
     assert batch.statuses[5] is dd.Status.no_start
     assert all(status is dd.Status.finished for status in batch.statuses[:5])
     calm = dd.fit_many(START, sets[:5], epochs=50)

@@ -63,9 +63,8 @@ def test_any_number_survives(value):
 
 
 def test_options_overrule_the_file_by_name(tmp_path):
-    path = written(tmp_path, FULL.toml())
     request = combine_settings(
-        path,
+        written(tmp_path, FULL.toml()),
         {
             "data": "/other.csv",
             "seed": 0,

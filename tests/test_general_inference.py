@@ -6,6 +6,7 @@ import pytest
 
 import ddefind as dd
 from support.general_fits import MODELS, TIMES, general_fit
+from support.general_problems import KINDS as ALL_KINDS, Structure, measure
 from support.repeats import mostly_slow
 
 KINDS = list(MODELS)
@@ -90,3 +91,19 @@ def test_the_posterior_of_a_fit_with_a_distributed_delay():
         error = fit.standard_errors[name]
         assert abs(draws.mean() - fit.values[name]) < error
         assert 0.6 < draws.std() / error < 1.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_derivatives_of_five_hundred_random_problems(kind, d):
+    """Forward against reverse, and both against differences of tight solutions."""
+    found = measure(Structure(kind, d), range(24))
+    goal = 1e-3 if kind == "state" else 1e-4
+    for errors in found:
+        assert errors.reverse < 1e-10
+        assert errors.derivatives < goal
+        assert errors.states < 2e-5
+        assert errors.compared > 0.3
+    # Few times are near breaking points.
+    assert np.mean([errors.compared for errors in found]) > 0.8

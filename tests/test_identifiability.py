@@ -110,15 +110,15 @@ def test_a_saved_fit_keeps_its_sentences(tmp_path, monkeypatch):
     assert isinstance(again, dd.Estimate) and again.verdicts == fit.verdicts
 
 
-def rates(x, y, tau, t, a=0.5, c=0.8):
-    return -a * y[0] - c * y[1]
-
-
 class TestExchanges:
     """Two or three delays; the sum of squares is a function made for the test."""
 
     def uncertainty(self, monkeypatch, losses, delays=2):
-        problem = dd.Problem(rates, dd.Constant(1.0), tau=(1.0, 2.5, 4.0)[:delays])
+
+        def rhs(x, y, tau, t, a=0.5, c=0.8):
+            return -a * y[0] - c * y[1]
+
+        problem = dd.Problem(rhs, dd.Constant(1.0), tau=(1.0, 2.5, 4.0)[:delays])
         monkeypatch.setattr(
             Uncertainty, "losses", lambda self, theta: np.array([*map(losses, theta)])
         )

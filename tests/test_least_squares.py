@@ -102,8 +102,7 @@ class TestPriors:
 def test_units_do_not_matter(size, time):
     plain = dd.fit(MODEL, logistic_data(), intervals=False)
     data, units = logistic_data(), {"r": 1 / time, "K": size, "b": size, "tau": time}
-    other = dd.Data(time * data.t, size * data.x)
-    fit = dd.fit(MODEL, other, intervals=False)
+    fit = dd.fit(MODEL, dd.Data(time * data.t, size * data.x), intervals=False)
     found = [fit.values[name] / units[name] for name in plain.names]
     assert away(plain, found) < 1e-2
     assert fit.status.ok

@@ -273,14 +273,10 @@ CROSSINGS = {
     "a switch and time zero": ((1.3, 0.9, 0.0), 2),
     "a switch and the end": ((1.3, 0.9, END), 2),
 }
+ENDS = ("time zero", "the end")
 # There x at the end, or everywhere, has a kink of its own.
-KINKS = {
-    ("a switch and time zero", False),
-    ("a switch and time zero", True),
-    ("a switch and the end", False),
-    ("a switch and the end", True),
-    ("a delay and the end", True),
-}
+KINKS = {("a delay and the end", True)}
+KINKS |= {(f"a switch and {place}", jump) for place in ENDS for jump in (False, True)}
 
 
 @pytest.mark.parametrize("jump", mostly_slow((False, True), (True,)))

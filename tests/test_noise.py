@@ -237,22 +237,16 @@ TRUE_NOISE = {
 }
 
 
-def partly_below(word, limit):
-    """Data of which those below a limit are only known to be so."""
-    problem = MODEL.problem(TRUTH | {"K": 20.0, "b": 8.0})
-    t = np.linspace(0, 10, 30)
-    f = np.asarray(dd.solve(problem, T=10)(t))
-    noise = TRUE_NOISE[word]
-    y = noise.draw(f, np.asarray(noise.eta()), np.random.default_rng(0))
-    return dd.Data(t, np.maximum(y, limit), below=y < limit)
-
-
 @pytest.mark.parametrize(
     "word", mostly_slow(TRUE_NOISE, always=("combined", "negative-binomial", "student"))
 )
 def test_derivatives_of_the_likelihood_are_those_of_differences(word):
-    """Of values that were measured, and of some below a limit."""
-    data = partly_below(word, 11.0)
+    """Of values that were measured, and of some that are only known to be below 11."""
+    t, noise = np.linspace(0, 10, 30), TRUE_NOISE[word]
+    truth = MODEL.problem(TRUTH | {"K": 20.0, "b": 8.0})
+    f = np.asarray(dd.solve(truth, T=10)(t))
+    y = noise.draw(f, np.asarray(noise.eta()), np.random.default_rng(0))
+    data = dd.Data(t, np.maximum(y, 11.0), below=y < 11.0)
     assert data.below is not None and 3 < data.below.sum() < 20
     setup = setup_of(with_noise_of(MODEL.blank, data, word), data)
     theta = np.array([1.7, 21.0, 7.0, 1.05, *(1.2 * setup.guess[4:])])

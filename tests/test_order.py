@@ -140,6 +140,5 @@ def test_rk4_is_exact_on_cubics_with_one_step_a_delay():
     s = t - 1
     first, second = 2 - t, 1 - 2 * s + s**2 / 2
     u = t - 2
-    third = -0.5 - u + u**2 - u**3 / 6
-    exact = np.select([t <= 1, t <= 2], [first, second], third)
+    exact = np.select([t <= 1, t <= 2], [first, second], -0.5 - u + u**2 - u**3 / 6)
     np.testing.assert_allclose(solution(t)[:, 0], exact, rtol=0, atol=1e-14)

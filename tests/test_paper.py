@@ -126,8 +126,7 @@ def test_records_hold_what_they_say(exponential):
     np.testing.assert_allclose(low.mean, low.true, rtol=0.1)
     error = low.estimates - low.true
     np.testing.assert_allclose(low.rmse, np.sqrt(np.mean(error**2, axis=0)))
-    variance = low.sd**2 / 3 + low.paper_sd**2 / 20
-    z = (low.mean - low.paper_mean) / np.sqrt(variance)
+    z = (low.mean - low.paper_mean) / np.sqrt(low.sd**2 / 3 + low.paper_sd**2 / 20)
     np.testing.assert_allclose(low.z, z)
     assert low.rms_z() == pytest.approx(np.sqrt(np.mean(z**2)))
     assert low.rms_z(without=low.experiment.parameters[1:]) == pytest.approx(abs(z[0]))
@@ -228,8 +227,7 @@ def test_figures_show_true_target_and_predicted(exponential):
     scale = np.std(true)
     assert np.max(np.abs(predicted - true)) < 0.3 * scale
     assert 0.1 * scale < np.std(target - true) < scale
-    styles = {line.get_linestyle() for line in axes.lines}
-    assert {"-", "--", "None"} <= styles
+    assert {"-", "--", "None"} <= {line.get_linestyle() for line in axes.lines}
 
 
 def test_the_page_shows_the_committed_numbers():

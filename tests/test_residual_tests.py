@@ -52,8 +52,7 @@ def test_a_right_model_passes():
 
 
 def test_errors_of_computation_are_no_noise():
-    computed = np.exp(-0.7 * T) + 1e-7 * np.sin(2 * T)
-    fit = decay(computed)
+    fit = decay(np.exp(-0.7 * T) + 1e-7 * np.sin(2 * T))
     assert not fit.checks and not fit.rejected
     assert "more closely than measurements scatter" in str(fit)
     assert "more closely" not in str(decay(noisy(1e-3)))

@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.fits import reloaded, simulated, unchecked
+from support.fits import NEAR, reloaded, simulated, unchecked
 
 T = np.linspace(0, 4, 30)
 MODEL = dd.equation("x' = -k * x(t - tau)")
 START = {"k": 1.0, "b": 1.0, "tau": 1.5}
 DATA = simulated(MODEL.problem(START), T, 0.01)
-NEAR = dd.LeastSquares(starts=1)
 
 
 @pytest.fixture(scope="module")
 def fit():
-    return dd.fit(MODEL, DATA, parameters=START, optimizer=NEAR)
+    return dd.fit(MODEL, DATA, parameters=START, **NEAR)
 
 
 def test_data_without_names_are_in_the_order_of_the_model():
@@ -77,7 +76,7 @@ def growth(x, y, tau, t, r=1.0, g=eqx.nn.MLP(1, 1, 2, 1, key=jax.random.key(0)))
 
 def test_the_weights_of_a_network_stand_in_no_table(tmp_path):
     problem = dd.Problem(growth, dd.Neural(1, width=3, depth=1), tau=1.0)
-    squares = dd.fit(problem, DATA, optimizer=NEAR, intervals=False)
+    squares = dd.fit(problem, DATA, intervals=False, **NEAR)
     descent = dd.fit(problem, DATA, epochs=2)
     batch = dd.fit_many(problem, [DATA] * 2, epochs=2)
     assert " of 7 weights determined by the data" in str(squares)
@@ -98,7 +97,7 @@ def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
         return -k * y
 
     problem = dd.Problem(rhs, dd.Constant(1.0), tau=1.5)
-    fit = dd.fit(problem, DATA, optimizer=NEAR)
+    fit = dd.fit(problem, DATA, **NEAR)
     saved = reloaded(fit, tmp_path, dd.SavedFit)
     for name in ("values", "intervals", "standard_errors", "verdicts", "noise"):
         assert getattr(saved, name) == getattr(fit, name)
@@ -114,8 +113,7 @@ def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
 @pytest.mark.parametrize("epochs", [None, 2])
 def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
     problem = MODEL.with_history("affine").problem(k=1.0, a=0.0, b=1.0, tau=1.5)
-    method = NEAR if epochs is None else None
-    fit = dd.fit(problem, DATA, optimizer=method, epochs=epochs)
+    fit = dd.fit(problem, DATA, **(NEAR if epochs is None else {"epochs": epochs}))
     loaded = reloaded(fit, tmp_path, type(fit))
     assert str(loaded) == str(fit)
     assert repr(loaded.model) == repr(fit.model) == repr(MODEL.with_history("affine"))
@@ -125,15 +123,9 @@ def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
 
 
 def test_wrong_arguments_are_answered(fit):
-    def refused(
-        match: str,
-        kind: type[Exception] = ValueError,
-        data: Any = DATA,
-        model: Any = MODEL,
-        **options: Any,
-    ):
+    def refused(match, kind: Any = ValueError, model: Any = MODEL, **options: Any):
         with pytest.raises(kind, match=match):
-            dd.fit(model, data, **options)
+            dd.fit(model, **({"data": DATA} | options))
 
     refused("`parameters` maps names .* but got 5", TypeError, parameters=5)
     refused("`seed` must be an integer from 0 on, but got 'a'", seed="a")
@@ -164,7 +156,7 @@ def test_an_equation_is_fitted_by_least_squares():
 
 
 def test_the_method_decides(tmp_path):
-    squares = dd.fit(PROBLEM, DATA, optimizer=NEAR, intervals=False)
+    squares = dd.fit(PROBLEM, DATA, intervals=False, **NEAR)
     descent = dd.fit(PROBLEM, DATA, optimizer=dd.Adam(), epochs=2)
     assert_type(squares, dd.Estimate)
     assert_type(descent, dd.FitResult)
@@ -184,7 +176,7 @@ def test_without_a_method_it_may_be_either():
 
 
 def test_many_fits_are_of_one_type():
-    squares = dd.fit_many(PROBLEM, [DATA, DATA], optimizer=NEAR)
+    squares = dd.fit_many(PROBLEM, [DATA, DATA], **NEAR)
     descents = dd.fit_many(PROBLEM, [DATA, DATA], optimizer=dd.Adam(), epochs=2)
     assert_type(squares, dd.FitBatch[dd.Estimate])
     assert_type(descents[0], dd.FitResult)

@@ -13,11 +13,10 @@ from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.saved_file import VERSION, saved_text
 from ddefind._results.schema import _read_problem
 from support.command import python
-from support.fits import Options, reloaded
+from support.fits import NEAR, Options, reloaded
 from support.general_fits import general_fit, measured
 from support.repeats import mostly_slow
 
-NEAR = dd.LeastSquares(starts=1)
 TIMES = np.linspace(0, 12, 61)
 MODELS = {
     "two delays": (
@@ -49,7 +48,7 @@ def fit(request):
     if "short" in request.param:
         values = {**values, "tau": dd.Parameter(0.05, 1e-4)}
     data = measured(model.problem(MODELS[request.param][1]), TIMES)
-    return dd.fit(model, data, parameters=values, optimizer=NEAR)
+    return dd.fit(model, data, parameters=values, **NEAR)
 
 
 def predicted(fit):
@@ -97,7 +96,7 @@ def test_a_fresh_process_has_the_same_fit(tmp_path):
     text, values = MODELS["all at once"]
     model = dd.equation(text)
     data = measured(model.problem(values), TIMES)
-    fit = dd.fit(model, data, parameters=values, optimizer=NEAR, intervals=False)
+    fit = dd.fit(model, data, parameters=values, intervals=False, **NEAR)
     path = tmp_path / "fit.json"
     fit.save(path)
     code = f"""
@@ -120,7 +119,7 @@ def python_problem(tau):
 @pytest.mark.slow
 def test_code_with_several_delays_is_given_again(tmp_path):
     truth = python_problem({"a": 1.1, "b": 2.3})
-    fit = dd.fit(truth, measured(truth, TIMES), optimizer=NEAR)
+    fit = dd.fit(truth, measured(truth, TIMES), **NEAR)
     assert fit.names == ("history.b", "a", "tau.b")
     numbers = reloaded(fit, tmp_path, dd.SavedFit)
     assert numbers.values == fit.values and str(numbers) == str(fit)
@@ -184,7 +183,7 @@ def stiff_fit():
     model = dd.equation("x' = -k * x(t - tau)", history=1.0)
     truth = {"k": 0.8, "tau": 0.7}
     data, solver = measured(model.problem(truth)), dd.Radau(rtol=1e-5, atol=1e-8)
-    how: Options = {"parameters": truth, "optimizer": NEAR, "intervals": False}
+    how: Options = {"parameters": truth, "intervals": False, **NEAR}
     return dd.fit(model, data, solver=solver, **how)
 
 
@@ -233,7 +232,7 @@ def test_a_file_with_fixed_steps_for_a_general_delay_is_refused(tmp_path):
 def test_a_delay_of_the_package_comes_back_with_a_model_of_it(tmp_path):
     tau = dd.GammaDelay(0.9, 2.5)
     truth = dd.Problem(dd.models.Logistic(1.2, 0.5), dd.Constant(0.5), tau)
-    fit = dd.fit(truth, measured(truth), optimizer=NEAR, intervals=False)
+    fit = dd.fit(truth, measured(truth), intervals=False, **NEAR)
     found, _ = come_back(fit, tmp_path)
     assert found.values == fit.values and type(found.problem.tau) is dd.GammaDelay
 
@@ -283,7 +282,7 @@ def test_a_delay_of_own_code_is_given_again(tmp_path):
     def problem():
         return dd.Problem(rhs_of_one, dd.Constant(1.0), dd.Delay(own_delay))
 
-    fit = dd.fit(problem(), measured(problem()), optimizer=NEAR, intervals=False)
+    fit = dd.fit(problem(), measured(problem()), intervals=False, **NEAR)
     assert reloaded(fit, tmp_path, dd.SavedFit).values == fit.values
     whole = reloaded(fit, tmp_path, problem=problem())
     np.testing.assert_array_equal(predicted(whole), predicted(fit))

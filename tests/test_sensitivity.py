@@ -76,8 +76,7 @@ class TestCases:
 
     def test_what_is_observed_has_parameters(self):
         model = dd.equation(LOGISTIC, observe="seen = gain * x + t * drift")
-        values = TRUTH | dict(gain=2.0, drift=-0.1)
-        problem = model.problem(values)
+        problem = model.problem(TRUTH | dict(gain=2.0, drift=-0.1))
         check_gradient(problem, wave(problem, 8.0), 10, dd.RK4(), model.settings)
 
     def test_text_with_ties(self):

@@ -146,8 +146,7 @@ def test_commensurate_delays_against_brute_force(seed):
         slope = 1 + b * np.exp(-z) + 2 * c * np.exp(-2 * z)
         step = (z - a - b * np.exp(-z) - c * np.exp(-2 * z)) / slope
         z = z - step / np.maximum(1, np.abs(step))
-    has_converged = (np.abs(step) < 1e-10) & (z.imag > -1e-9)
-    brute = np.unique(z[has_converged].round(7))
+    brute = np.unique(z[(np.abs(step) < 1e-10) & (z.imag > -1e-9)].round(7))
     brute = brute[np.argsort(-brute.real)]
     found = rightmost_roots([[a]], [[[b]], [[c]]], [1.0, 2.0])
     upper = found[np.imag(found) >= 0]
@@ -164,18 +163,13 @@ def test_states_that_only_receive_do_not_hide_the_roots():
     assert near == pytest.approx(found[0])
 
 
-def logistic_fit(r, seed=0):
-    model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history=0.5)
-    truth = model.problem(r=r, K=2.0, tau=1.0)
-    data = simulated(truth, np.linspace(0, 15, 80), 0.02, seed)
-    start = {"r": r, "K": 2.0, "tau": 1.0}
-    return dd.fit(model, data, parameters=start, intervals=False, **NEAR)
-
-
 @pytest.mark.parametrize(("r", "verdict"), [(1.2, "stable"), (1.9, "unstable")])
 def test_the_delayed_logistic_equation_turns_unstable_at_half_pi(r, verdict):
     """At x = K disturbances obey u' = -r u(t - tau)."""
-    fit = logistic_fit(r)
+    model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history=0.5)
+    truth = {"r": r, "K": 2.0, "tau": 1.0}
+    data = simulated(model.problem(truth), np.linspace(0, 15, 80), 0.02)
+    fit = dd.fit(model, data, parameters=truth, intervals=False, **NEAR)
     found = fit.stability()
     at_K, at_zero = found.equilibria
     np.testing.assert_allclose(at_K.x, fit.values["K"], rtol=1e-9)
@@ -232,18 +226,17 @@ class Doubled(AbstractConstantDelay):
         return f"2 * {self.half}"
 
 
-def two_loops(x, y, tau, t, c=2.0, k=0.6, m=0.5):
-    """It has one equilibrium, c / (k + m)."""
-    return c - k * y["fast"] - m * y["slow"]
-
-
 @pytest.mark.parametrize("is_formula", [False, True])
 def test_stability_with_two_delays(is_formula):
     """The growth rate and its standard error, against differences of the roots of
     lambda = -k exp(-lambda fast) - m exp(-lambda slow)."""
     tau = {"fast": 0.8, "slow": Doubled(jax.numpy.asarray(1.5)) if is_formula else 3.0}
-    problem = dd.Problem(two_loops, dd.Constant(1.0), tau)
-    (only,) = hand_made_stability(problem, 0.5, 3.0).equilibria
+
+    def rhs(x, y, tau, t, c=2.0, k=0.6, m=0.5):
+        return c - k * y["fast"] - m * y["slow"]
+
+    problem = dd.Problem(rhs, dd.Constant(1.0), tau)
+    (only,) = hand_made_stability(problem, 0.5, 3.0).equilibria  # c / (k + m)
     np.testing.assert_allclose(only.x, 2.0 / 1.1)
 
     def rightmost(k, m, fast, slow):

@@ -186,14 +186,14 @@ def test_a_delay_of_the_state_has_its_value_at_the_equilibrium():
     assert str(found).endswith(note)
 
 
-def maturing(x, y, tau, t, c=3.0, m=0.4):
-    return c * jnp.exp(-m * tau) * y - x**2
-
-
 def test_the_delay_itself_may_stand_in_the_equation():
     """Its change with the state belongs to the derivative for the state."""
+
+    def rhs(x, y, tau, t, c=3.0, m=0.4):
+        return c * jnp.exp(-m * tau) * y - x**2
+
     tau = dd.Delay(lambda t, x: 1 + x[0] / 2)
-    problem = dd.Problem(maturing, dd.Constant(1.0), tau)
+    problem = dd.Problem(rhs, dd.Constant(1.0), tau)
     first = hand_made_stability(problem, 0.8, 1.5).equilibria[0]
     x = first.x.item()
     made = 3 * np.exp(-0.4 * (1 + x / 2))

@@ -62,22 +62,17 @@ FRAME = pd.DataFrame({"id": list("BBBAAA"), "t": [0.0, 1, 2] * 2, "x": range(6)}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda frame: frame[:0], "The frame has no rows"),
-        (
-            lambda frame: frame.assign(id=[*"BBB", None, *"AA"]),
-            "Row 3 of the frame has",
-        ),
-        (lambda frame: frame.assign(t=[0, 1, np.nan, 0, 1, 2]), r"Row 2 .* \('B'\)"),
-        (
-            lambda frame: frame.assign(x=[*"012", "n/a", *"12"]),
-            r"Row 3 .* \('A'\): 'n/a'",
-        ),
-        (lambda frame: frame.assign(x=[0, 1, 2] + [np.nan] * 3), r"set 1 \('A'\): `x`"),
+        ({"id": [*"BBB", None, *"AA"]}, "Row 3 of the frame has"),
+        ({"t": [0, 1, np.nan, 0, 1, 2]}, r"Row 2 .* \('B'\)"),
+        ({"x": [*"012", "n/a", *"12"]}, r"Row 3 .* \('A'\): 'n/a'"),
+        ({"x": [0, 1, 2] + [np.nan] * 3}, r"set 1 \('A'\): `x`"),
     ],
 )
 def test_bad_frames_are_refused_by_row_and_id(change, message):
     with pytest.raises(dd.DataError, match=message):
-        dd.Data.stack(change(FRAME), id="id")
+        dd.Data.stack(FRAME.assign(**change), id="id")
+    with pytest.raises(dd.DataError, match="The frame has no rows"):
+        dd.Data.stack(FRAME[:0], id="id")
 
 
 def test_ids_of_several_types():

@@ -1,5 +1,6 @@
 """Fits of several experiments: shared and own parameters, derivatives, views, files."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,10 +14,9 @@ from ddefind._problem.parameters import free_parameters
 from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
-from support.fits import reloaded, simulated
+from support.fits import NEAR, reloaded, simulated
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
-ONE = dd.LeastSquares(starts=1)
 TRUE: Any = {"r": 1.5, "K": 2.0, "tau": 1.0}
 START = {**TRUE, "b@low": 0.2, "b@high": 3.0}
 
@@ -98,7 +98,7 @@ def test_adaptive_steps_and_a_shared_history():
     """Both experiments begin alike, and are solved with adaptive steps."""
     other = experiment("other", 0.2, T=6.0, count=20)
     start = {**TRUE, "b": dd.Parameter(start=0.2, per_experiment=False)}
-    how: Any = {"parameters": start, "optimizer": ONE, "intervals": False}
+    how: Any = {"parameters": start, **NEAR, "intervals": False}
     fit: Any = dd.fit(MODEL, [LOW, other], solver=dd.Tsit5(), **how)
     assert list(fit.values) == ["r", "K", "b", "tau"]
     for name, true in {**TRUE, "b": 0.2}.items():
@@ -123,9 +123,7 @@ def test_known_values_are_not_learned():
     low = dd.Experiment(LOW.data, values={**known, "b": 0.2}, label="low")
     high = dd.Experiment(HIGH.data, values=known, label="high")
     start = {"r": 1.4, "tau": 0.9, "b@high": 2.5}
-    fit: Any = dd.fit(
-        MODEL, [low, high], parameters=start, optimizer=ONE, intervals=False
-    )
+    fit: Any = dd.fit(MODEL, [low, high], parameters=start, intervals=False, **NEAR)
     assert list(fit.values) == ["r", "b@high", "tau"]
     assert fit.experiments["low"].values["b"] == 0.2
     assert float(fit.problems[1].rhs.K) == 2.0
@@ -197,3 +195,44 @@ def test_bad_studies_are_refused():
     bad([with_sd, HIGH], "have standard deviations", dd.DataError)
     with pytest.raises(ValueError, match="without @"):
         dd.Experiment(LOW.data, label="a@b")
+
+
+# Records that a fit has not seen, continued from their beginnings.
+
+DECAY = dd.equation("x' = -k * x(t - tau)")
+TIMES = np.linspace(0.0, 6.0, 31)
+
+
+def _record(b: float, count: int = 31) -> dd.Data:
+    return simulated(DECAY.problem(k=1.2, tau=1.0, b=b), TIMES[:count], names=["x"])
+
+
+@pytest.fixture(scope="module")
+def learned() -> dd.Estimate:
+    study = [dd.Experiment(_record(b), label=f"{b}") for b in (1.0, 1.5)]
+    return dd.fit(DECAY, study, optimizer=dd.LeastSquares(starts=4), intervals=False)
+
+
+def test_a_new_record_goes_on_as_the_system_does(learned):
+    new = dd.continue_from(learned, _record(3.0, 12), intervals=False)
+    assert new.names == ("b",)
+    assert new.values["b"] == pytest.approx(3.0, abs=1e-4)
+    np.testing.assert_allclose(new.predict(TIMES).mean, _record(3.0).x, atol=1e-3)
+
+
+def test_many_records_are_continued_side_by_side(learned):
+    beginnings = [_record(b, 12) for b in (0.5, 2.0)]
+    found = dd.continue_from(learned, beginnings)
+    np.testing.assert_allclose(found.best[:, 0], [0.5, 2.0], atol=1e-4)
+
+
+def test_what_is_no_fit_is_refused():
+    with pytest.raises(TypeError, match=r"`fit` must be"):
+        dd.continue_from(DECAY, _record(1.0))  # type: ignore
+
+
+def test_an_equation_with_inputs_is_refused(learned):
+    """The inputs of the fit are not those of the new record."""
+    driven = dd.equation("x' = u - k * x(t - tau)", inputs=("u",))
+    with pytest.raises(ValueError, match="has inputs"):
+        dd.continue_from(replace(learned, model=driven), _record(2.0))

@@ -88,8 +88,7 @@ def test_intervals_end_where_brute_force_says():
     for end in fit.intervals["tau"]:
         held = {**EXPERIMENTS["logistic"].bounds, "tau": dd.Fixed(end)}
         other = dd.fit(fit.problem, fit.data, parameters=held, optimizer=several)
-        rise = (other.loss - fit.loss) / unit
-        assert np.sqrt(rise) == pytest.approx(q, abs=0.03)
+        assert np.sqrt((other.loss - fit.loss) / unit) == pytest.approx(q, abs=0.03)
     low, high = fit.profile("tau", level=0.683).interval
     assert 0.45 < (high - low) / np.ptp(fit.intervals["tau"]) < 0.55
     profile = fit.profile("rhs.theta_0")
