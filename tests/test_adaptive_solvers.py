@@ -182,9 +182,8 @@ def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
     model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history="constant")
     truth = model.problem({"r": 1.4, "K": 2.0, "tau": 1.0, "b": 0.5})
     data = simulated(truth, np.linspace(0.2, 12, 60), 0.03, seed=3, names=["x"])
-    options = {"history": "constant"}
-    fixed = dd.fit(model, data, solver=dd.RK4(), **options)
-    adaptive = dd.fit(model, data, solver=solver, **options)
+    fixed = dd.fit(model, data, history="constant", solver=dd.RK4())
+    adaptive = dd.fit(model, data, history="constant", solver=solver)
     for name in fixed.names:
         error = fixed.standard_errors[name]
         assert abs(fixed.values[name] - adaptive.values[name]) < 0.02 * error

@@ -7,12 +7,12 @@ import pytest
 
 import ddefind as dd
 from ddefind._inference.assessment import assess
-from support.fits import simulated
+from support.fits import Options, simulated
 
 DECAY = ("x' = -k * x(t - tau)", {"k": 1.2, "tau": 1.0, "b": 1.0})
 GROWTH = ("x' = r * x * (1 - x(t - tau) / K)", {"r": 1.4, "K": 2, "tau": 1.2, "b": 1})
 NETWORK = ("x' = NN(x(t - tau)) - g * x", {})
-QUICK = {"optimizer": dd.LeastSquares(starts=8)}
+QUICK: Options = {"optimizer": dd.LeastSquares(starts=8)}
 
 
 def record(model, seed=0, noise=0.1):

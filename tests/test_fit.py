@@ -55,7 +55,8 @@ START, CLEAN = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clea
 def test_path_of_adam_agrees_with_plain_numpy():
     how: Options = {"solver": dd.RK2(), "steps_per_delay": 10, "epochs": 500}
     how |= {"optimizer": dd.Adam(dd.Cosine(0.03))}
-    fit = dd.fit(START, CLEAN, loss=dd.Integral(dd.L2(), nodes="solver"), **how)
+    how |= {"loss": dd.Integral(dd.L2(), nodes="solver")}
+    fit = as_descent(dd.fit(START, CLEAN, **how))
     spline = CubicSpline(CLEAN.t, CLEAN.x[:, 0])
     expected = numpy_adam(
         fit.first, lambda z: numpy_loss(z, spline, 10.0, 10), 500, 0.03

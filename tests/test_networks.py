@@ -28,7 +28,7 @@ def one_network(problem):
     return network
 
 
-def scaled_network(rhs, history=PAST, data=DATA, **options):
+def scaled_network(rhs, history: Any = PAST, data=DATA, **options):
     """The one network of such a problem, with its scales."""
     return one_network(scaled_networks(dd.Problem(rhs, history, 1.0, **options), data))
 
@@ -235,8 +235,8 @@ def test_too_few_values_and_compiled_functions():
     compiled = jax.jit(term)
     network = scaled_network(compiled, data=few)
     assert np.all(np.isfinite(network.scale)) and network.size > 0
-    sizes = [scaled_network(rhs).size for rhs in (compiled, term)]
-    np.testing.assert_allclose(*sizes)
+    expected = scaled_network(term).size
+    np.testing.assert_allclose(scaled_network(compiled).size, expected)
 
 
 def test_a_network_in_a_condition_of_jax_has_no_scales():

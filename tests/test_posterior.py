@@ -26,7 +26,7 @@ def decay(sd=None, **settings):
 def test_the_potential_energy_is_minus_the_logarithm_of_the_posterior(sd):
     """For x = b exp(-k t), with everything written out; and its gradient against
     differences."""
-    fit = decay(sd, b=dd.Parameter(1.0, prior=dd.Gaussian(1.0, 0.2)))
+    fit = decay(sd, b=dd.Parameter(1.0, prior=dd.GaussianPrior(1.0, 0.2)))
     posterior = _make_posterior(fit.uncertainty)
     energy = jax.jit(lambda w: posterior.potential(w))
     slope = jax.jit(jax.grad(lambda w: posterior.potential(w)))

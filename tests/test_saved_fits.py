@@ -108,7 +108,7 @@ def test_bounds_priors_ties_and_noise_come_back(path):
     )
     data = dd.Data(TIMES, 2 * trajectory(), sd=0.1, names="y")
     bounded = dd.Parameter(start=2.0, lower=1.0, upper=4.0)
-    likely = dd.Parameter(prior=dd.Gaussian(1.8, 0.1))
+    likely = dd.Parameter(prior=dd.GaussianPrior(1.8, 0.1))
     parameters = {"c": dd.Fixed(2.0), "K": bounded, "r": likely, "s": 0.2}
     two = dd.LeastSquares(starts=2)
     fit = dd.fit(model, data, parameters=parameters, optimizer=two)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._programs import on_gpu, program, program as places
+from ddefind._programs import kernels, program, program as places
 from ddefind._programs.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
 from support.fake_cupy import cupy_on_host, many_on_gpu, needs_compiler
@@ -97,13 +97,13 @@ def test_a_gpu_that_fails_is_left(many_on_gpu, monkeypatch):
     def full(*_):
         raise MemoryError("Out of memory allocating 1 byte")
 
-    monkeypatch.setattr(on_gpu.GpuKernel, "_launch", full)
+    monkeypatch.setattr(kernels.GpuKernel, "_launch", full)
     assert np.all(least_squares("text").loss < 2)
     assert {key[0].name for key in many_on_gpu} == {"gpu", "processor"}
 
 
 def test_a_user_who_keeps_jax_on_the_processor_gets_no_gpu(monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    on_gpu.has_gpu.cache_clear()
-    assert not on_gpu.has_gpu()
-    on_gpu.has_gpu.cache_clear()
+    kernels.has_gpu.cache_clear()
+    assert not kernels.has_gpu()
+    kernels.has_gpu.cache_clear()

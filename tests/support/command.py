@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,9 @@ def refused(capsys, *arguments):
     return last
 
 
-def python(*arguments, code=0, folder=None, unset=(), **environment):
+def python(
+    *arguments, code: Any = 0, folder: Any = None, unset: Any = (), **environment
+):
     """A process of Python that has ended with this code: what it printed. Variables of
     the environment are added, or left out."""
     kept = {name: value for name, value in os.environ.items() if name not in unset}

@@ -25,7 +25,7 @@ def unchecked(value: object) -> Any:
     return value
 
 
-def simulated(problem, t, noise=0.0, seed=0, relative=False, **fields):
+def simulated(problem, t, noise=0.0, seed: Any = 0, relative=False, **fields):
     """The solution of a problem at some times, with normal noise of this size, or of so
     many times its spread."""
     x = np.asarray(dd.solve(problem, float(t[-1]))(t))
