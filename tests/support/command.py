@@ -43,9 +43,7 @@ def refused(capsys, *arguments):
     return last
 
 
-def python(
-    *arguments, code: Any = 0, folder: Any = None, unset: Any = (), **environment
-):
+def python(*arguments, code: Any = 0, folder=None, unset: Any = (), **environment):
     """A process of Python that has ended with this code: what it printed. Variables of
     the environment are added, or left out."""
     kept = {name: value for name, value in os.environ.items() if name not in unset}
