@@ -27,9 +27,7 @@ def data_of(system, points, level, seed):
 
 def discovered(data, *terms, **options):
     """A discovery without intervals."""
-    return dd.discover(
-        data, *terms, **{"intervals": False, "progress": False} | options
-    )
+    return dd.discover(data, *terms, **{"intervals": False} | options)
 
 
 def fitted_again(found):
@@ -101,7 +99,7 @@ def test_data_are_checked():
 def test_the_command_line_speaks_of_its_options(tmp_path, capsys):
     path = tmp_path / "data.csv"
     t = np.linspace(0, 10, 40)
-    path.write_text("t,x\n" + "".join(f"{a},{np.sin(a)}\n" for a in t))
+    dd.Data(t, np.sin(t)).to_csv(path)
     said = refused(capsys, "discover", path, "--known", "y' = 1", "--quiet")
     assert "`--known` must give known parts" in said
     said = refused(capsys, "discover", path, "--bounds", "q > 1", "--quiet")
@@ -263,8 +261,7 @@ def test_short_experiments_are_searched_together():
         noise = 0.02 * np.random.default_rng(j).normal(size=x.shape)
         data = dd.Data(t[::4] + 2.0, (x + noise)[::4], names=["x"])
         experiments.append(dd.Experiment(data, label=str(j)))
-    terms = ["x", "x^2", "x * x(t - tau)"]
-    result = discovered(experiments, terms)
+    result = discovered(experiments, ["x", "x^2", "x * x(t - tau)"])
     assert result.terms == {"x": ("x", "x * x(t - tau)")}
     again, fit = fitted_again(result), result.fit
     assert fit is not None and again.names == fit.names
@@ -297,8 +294,7 @@ def test_an_interrupted_last_fit_is_no_finished_search(ordinary):
 
 
 def test_a_delay_that_was_given_is_not_claimed(ordinary):
-    given = {"tau": dd.Fixed(1.0)}
-    result = discovered(ordinary, parameters=given)
+    result = discovered(ordinary, parameters={"tau": dd.Fixed(1.0)})
     assert result.sentences[0].startswith("The delay of 1 that was given does not help")
 
 
@@ -341,8 +337,7 @@ def test_a_record_in_mid_cycle_has_a_history_of_its_own():
 def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
     own, _ = data_of(LOGISTIC, 80, 0.03, 1)
     path, out = tmp_path / "data.csv", tmp_path / "found"
-    rows = zip(own.t.tolist(), own.x[:, 0].tolist())
-    path.write_text("t,x\n" + "".join(f"{t + 5},{x}\n" for t, x in rows))
+    dd.Data(own.t + 5, own.x).to_csv(path)
     assert run("discover", path, "--out", out, "--quiet") == 0
     printed = capsys.readouterr().out
     assert "x' = c_1 * x + c_2 * x * x(t - tau)" in printed
@@ -355,10 +350,8 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_folder_of_a_study_goes_on_from_the_same_times(tmp_path, ordinary):
-    rows = list(zip(ordinary.t.tolist(), ordinary.x[:, 0].tolist()))
-    for name, own in (("a", rows), ("b", rows[20:])):
-        lines = "".join(f"{t},{x}\n" for t, x in own)
-        (tmp_path / f"{name}.csv").write_text(f"t,x\n{lines}")
+    for name, first in (("a", 0), ("b", 20)):
+        dd.Data(ordinary.t[first:], ordinary.x[first:]).to_csv(tmp_path / f"{name}.csv")
     files, out = (tmp_path / "a.csv", tmp_path / "b.csv"), tmp_path / "found"
     run("discover", *files, "--delays", 0, "--out", out, "--quiet")
     run("fit", "--config", out / "fit.toml", "--out", tmp_path / "again", "--quiet")

@@ -44,7 +44,7 @@ def noisy(solution, t: np.ndarray, noise: float = 0.02) -> dd.Data:
 
 
 def found_in(data: dd.Data, **options) -> Any:
-    return dd.discover(data, TERMS, intervals=False, progress=False, **options)
+    return dd.discover(data, TERMS, intervals=False, **options)
 
 
 def coefficients_in(data: dd.Data, terms, structure, delay, inner=()) -> Any:

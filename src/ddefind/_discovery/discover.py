@@ -9,7 +9,7 @@ import numpy as np
 
 import ddefind as dd
 
-from .._data.study_data import Records, parts_of, study_data
+from .._data.study_data import Records, StudyData, parts_of
 from .._fitting.request import check_seed
 from .._fitting.study import labels_of, read_experiments
 from .._util import wording
@@ -468,7 +468,7 @@ def _read_data(data: Any) -> Records:
                 "nothing is known of its beginning. Leave this experiment out."
             )
     _check_values(parts)
-    return parts[0] if len(parts) == 1 else study_data(parts, labels)
+    return parts[0] if len(parts) == 1 else StudyData(tuple(parts), tuple(labels))
 
 
 def _check_values(parts: Sequence[dd.Data]) -> None:
