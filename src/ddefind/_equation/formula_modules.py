@@ -24,11 +24,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import DELAY, AbstractConstantDelay, AbstractDelay, DelayRole
+from .._problem.delays import (
+    DELAY,
+    AbstractConstantDelay,
+    AbstractDelay,
+    AbstractDistributedDelay,
+    DelayRole,
+)
 from .._problem.general_delays import AbstractVaryingDelay
 from .._problem.history import AbstractHistory
 from .._problem.inputs import AbstractInput, is_input
-from .._problem.kernels import KERNELS, AbstractDistributedDelay
+from .._problem.kernels import KERNELS
 from .._problem.network import Network, is_network
 from .._problem.problem import Problem
 from .._util.arrays import as_parameter

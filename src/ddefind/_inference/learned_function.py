@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import in_structure, is_delay
+from .._problem.delays import AbstractDistributedDelay, in_structure, is_delay
 from .._problem.general_delays import AbstractVaryingDelay, delay_at, has_slope
-from .._problem.kernels import AbstractDistributedDelay, AbstractKernel
+from .._problem.kernels import AbstractKernel
 from .._problem.network import Network, networks_in, numbered_networks, probing
 from .._problem.problem import Problem
 from .._util.errors import check_level, shown

@@ -20,9 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import in_structure, is_delay
+from .._problem.delays import AbstractDistributedDelay, in_structure, is_delay
 from .._problem.general_delays import delay_at, has_slope
-from .._problem.kernels import AbstractDistributedDelay, AbstractTerm
+from .._problem.kernels import AbstractTerm
 from .._search.normal_equations import LeastSquaresModel
 from .._util.shown import AbstractShown, Cells, Shown, decimals, format_number
 from .characteristic_roots import (

@@ -66,6 +66,26 @@ class AbstractConstantDelay(AbstractDelay):
         return {}
 
 
+class AbstractDistributedDelay(AbstractDelay):
+    """A delay with a kernel of the class `kernel`, see `kernels.py`, whose two numbers
+    are parameters or computed from them."""
+
+    kernel: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def __call__(self) -> Any:
+        """Return the kernel with the numbers that it has."""
+
+    def check(self) -> None:
+        """Raise an error if the numbers of the kernel are known and impossible."""
+        kernel = self()
+        a, b = jax.tree.leaves(kernel)
+        if not is_concrete(a + b):
+            return
+        if kernel.is_impossible or np.isinf(float(a)) or np.isinf(float(b)):
+            raise ValueError(f"{kernel.rule}, but got {self.describe()}.")
+
+
 def is_delay(leaf: Any) -> bool:
     """Whether a part of `tau` is a whole delay."""
     return isinstance(leaf, AbstractDelay)

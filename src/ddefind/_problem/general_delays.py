@@ -22,6 +22,7 @@ from .._util.arrays import as_parameter
 from .delays import (
     DELAY,
     AbstractDelay,
+    AbstractDistributedDelay,
     delay_count,
     delay_names,
     in_structure,
@@ -29,7 +30,6 @@ from .delays import (
 )
 from .function_parameters import with_parameters
 from .inputs import inputs_in, is_input
-from .kernels import AbstractDistributedDelay
 
 
 class AbstractVaryingDelay(AbstractDelay):

@@ -19,35 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy import special
 
-from .._util.arrays import as_parameter, is_concrete
-from .delays import AbstractDelay, DelayRole
+from .._util.arrays import as_parameter
+from .delays import AbstractDistributedDelay, DelayRole
 
 _MEAN = DelayRole("the mean of a distribution of delays")
-
-
 # How many standard deviations the integrals over a distribution reach.
 _REACH = 6.0
-
-
-class AbstractDistributedDelay(AbstractDelay):
-    """A delay with a kernel, whose two numbers are parameters or computed from them.
-
-    `kernel` is the class of the kernel."""
-
-    kernel: eqx.AbstractVar[type["AbstractKernel"]]
-
-    @abc.abstractmethod
-    def __call__(self) -> "AbstractKernel":
-        """Return the kernel with the numbers that it has."""
-
-    def check(self) -> None:
-        """Raise an error if the numbers of the kernel are known and impossible."""
-        kernel = self()
-        a, b = jax.tree.leaves(kernel)
-        if not is_concrete(a + b):
-            return
-        if kernel.is_impossible or np.isinf(float(a)) or np.isinf(float(b)):
-            raise ValueError(f"{kernel.rule}, but got {self.describe()}.")
 
 
 class AbstractTerm(abc.ABC):

@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .delays import in_structure, is_delay
+from .delays import AbstractDistributedDelay, in_structure, is_delay
 from .doses import Doses
 from .general_delays import KnownTimes, Reads, has_slope
-from .kernels import AbstractDistributedDelay, AbstractKernel
+from .kernels import AbstractKernel
 from .problem import Problem, with_parts
 
 

@@ -21,9 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import in_structure, is_delay
+from .._problem.delays import AbstractDistributedDelay, in_structure, is_delay
 from .._problem.general_delays import delay_at
-from .._problem.kernels import AbstractDistributedDelay
 from .._problem.problem import Problem
 from .._search.normal_equations import LeastSquaresModel
 

@@ -15,9 +15,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..._problem.delays import in_structure, is_delay
+from ..._problem.delays import AbstractDistributedDelay, in_structure, is_delay
 from ..._problem.general_delays import AbstractVaryingDelay, delay_at, has_slope
-from ..._problem.kernels import AbstractDistributedDelay
 from ..._problem.problem import Problem
 from .distributions import KernelSums, integral_before, kernel_sums
 from .pieces import AbstractRows, Sides, StagePast
