@@ -108,7 +108,8 @@ class AbstractKernel(AbstractDistributedDelay, AbstractTerm):
     @classmethod
     def of(cls, numbers: Any) -> Self:
         """Return the kernel with two numbers, even if these are impossible."""
-        return jax.tree.unflatten(jax.tree.structure(cls(np.nan, np.nan)), [*numbers])
+        make: Any = cls
+        return jax.tree.unflatten(jax.tree.structure(make(np.nan, np.nan)), [*numbers])
 
     def describe(self):
         values = [f"{name} = {float(getattr(self, name)):g}" for name in self.numbers]
