@@ -158,14 +158,14 @@ def test_an_equation_named_as_a_file_of_the_sweep(home, capsys, label):
 
 
 def test_a_plan_outlives_a_sweep_that_is_refused(home, capsys, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         assert list(json.loads(plan.read_text())) == ["decay", "delayed"]
         raise dd.ResultError("It is of other data.")
 
     plan = home / "out" / "plan.json"
     plan.parent.mkdir()
     plan.write_text('{"decay": 3}')
-    monkeypatch.setattr("ddefind._cli.sweep_fits.fit_group", refuse)
+    monkeypatch.setattr(dd, "fit_many", refuse)
     (home / "lakes.toml").write_text(TABLE.split("[settings")[0])
     assert run("sweep", "lakes.toml", "--out", "out", "--workers", "1") == 2
     assert plan.read_text() == '{"decay": 3}'

@@ -55,8 +55,7 @@ from ddefind._cli.main import main
 main(sys.argv[1:])
 """
 PASSED_ON = """
-from ddefind._cli.fit_arguments import fit_arguments
-from ddefind._cli.fit_settings import FitSettings, combine_settings
+from ddefind._cli.fit_settings import FitSettings, combine_settings, fit_arguments
 
 given = FitSettings(data="d.csv", equation="x' = -x", patience=3)
 open("fit.toml", "w").write(given.toml())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._cli.fit_arguments import networks_of
+from ddefind._cli.fit_settings import networks_of
 from ddefind._cli.model_file import names_in_equation
 from ddefind._cli.parse_options import parse_networks
 from ddefind._equation.problem_text import equation_of

@@ -8,9 +8,9 @@ from studies.paper_page import __main__ as paper_page
 
 import ddefind as dd
 from ddefind.paper._experiments import EXPERIMENTS, NOISE, PROTOCOLS, PublishedAdam
-from ddefind.paper._level_results import LevelResults
 from ddefind.paper._output import markdown_table, trajectory_figure, write_tables
 from ddefind.paper._run import (
+    LevelResults,
     PaperError,
     Plan,
     ResultsFolder,
