@@ -13,9 +13,8 @@ from studies.page_tables import read_table
 
 import ddefind as dd
 from ddefind._discovery.climb import moves_from
-from ddefind._discovery.proposals import coefficients_at
-from ddefind._discovery.stages import Question, make_stage
-from ddefind._discovery.weak_form import make_record
+from ddefind._discovery.exact import Question, make_exact
+from ddefind._discovery.proposals import coefficients_at, make_record
 from support.command import refused, run
 
 LOGISTIC = DELAYED[0]
@@ -111,31 +110,30 @@ def test_the_command_line_speaks_of_its_options(tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def stage():
-    """A search among products for the delayed logistic equation."""
+def exact_fits():
+    """Fits of products to the delayed logistic equation."""
     own, data = data_of(LOGISTIC, 120, 0.03, 0)
     record = make_record(data)
     assert record is not None
     question = Question(
         ("x",), data, [record], "polynomial(2)", {}, {}, (0.2, data.T / 3), 3.6
     )
-    return own, make_stage(question, 1, "constant", "test", lambda *_: None)
+    return own, make_exact(question, 1, "constant")
 
 
 # x and x * x(t - tau) among the candidates.
 TRUE = ((0, 1), (0, 4))
 
 
-def test_the_weak_form_knows_the_coefficients(stage):
-    own, made = stage
-    library, records = made.library, made.search.records
+def test_the_weak_form_knows_the_coefficients(exact_fits):
+    own, exact = exact_fits
+    library, records = exact.library, exact.question.records
     found = coefficients_at(library, records, TRUE, own.delays, np.zeros(0))
     assert found is not None and np.allclose(found, [1.4, -0.7], rtol=0.1)
 
 
-def test_a_fit_of_the_true_structure_finds_the_truth(stage):
-    own, made = stage
-    exact = made.search.exact
+def test_a_fit_of_the_true_structure_finds_the_truth(exact_fits):
+    own, exact = exact_fits
     fit = exact.fit(TRUE, exact.start(np.array([1.2, -0.6]), np.zeros(0), (1.0,))[None])
     assert np.allclose(fit.theta[exact.coefficients[:2]], [1.4, -0.7], rtol=0.01)
     assert abs(fit.theta[exact.delays[0]] - own.delays[0]) < 0.01
@@ -143,9 +141,8 @@ def test_a_fit_of_the_true_structure_finds_the_truth(stage):
     assert exact.parameters_of(((0, 1), (0, 3))) == exact.parameters_of(TRUE) - 1
 
 
-def test_structures_that_are_fitted_together_do_not_disturb_each_other(stage):
-    own, made = stage
-    exact = made.search.exact
+def test_structures_that_are_fitted_together_do_not_disturb_each_other(exact_fits):
+    own, exact = exact_fits
     few, many = ((0, 1), (0, 3)), ((0, 0), (0, 1), (0, 4))
     structures = [TRUE, few, many, TRUE, few]
     starts = [
@@ -159,12 +156,11 @@ def test_structures_that_are_fitted_together_do_not_disturb_each_other(stage):
         assert np.isclose(fit.score, alone.score, atol=1e-6)
 
 
-def test_predicted_moves_come_true(stage):
-    own, made = stage
-    exact = made.search.exact
+def test_predicted_moves_come_true(exact_fits):
+    own, exact = exact_fits
     start = exact.start(np.array([1.4, -0.7]), np.zeros(0), own.delays)
     fit = exact.fit(TRUE, start[None])
-    pairs = [(0, j) for j in range(len(made.library.terms))]
+    pairs = tuple((0, j) for j in range(len(exact.library.terms)))
     moves = moves_from(exact, fit, pairs, 30.0)
     added = [move for move in moves if set(TRUE) < set(move.structure)]
     assert len(added) == len(pairs) - 2

@@ -13,8 +13,14 @@ from ddefind._discovery.inner_parameters import (
     powers_as_factors,
     term_powers,
 )
-from ddefind._discovery.library import Candidates, make_library, read_known
-from ddefind._discovery.terms import delay_names, read_terms, renumbered
+from ddefind._discovery.library import (
+    Candidates,
+    delay_names,
+    make_library,
+    read_known,
+    read_terms,
+    renumbered,
+)
 
 X = ("x", "y")
 
