@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
+from ddefind._engine.aligned.engine import AlignedEngine
+from ddefind._engine.engine import System
 from ddefind.paper import EXPERIMENTS
 from support.compiled_text import computations, copies_in_loops, is_machine_code
 from support.gradients import gradients_of, grid_for
@@ -70,7 +71,7 @@ def test_a_training_loop_is_one_kernel():
     problem, loss, route = experiment.start, dd.SumOfSquares(), dd.Discrete()
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     grid, target = grid_for(problem, data.T, 10, TAU_MIN), loss.prepare(data)
-    system = System(fixed, dd.RK2(), grid, jnp.asarray(data.T), 1)
+    system = System(fixed, AlignedEngine(dd.RK2()), grid, jnp.asarray(data.T), 1)
 
     def epoch(_, carry):
         params, buffers, _ = carry

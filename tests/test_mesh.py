@@ -12,13 +12,13 @@ from numpy.polynomial import Polynomial
 
 import ddefind as dd
 from ddefind._engine.aligned.path import MeshPath
+from ddefind._engine.mesh.engine import solve_mesh
 from ddefind._engine.mesh.mesh import (
     known_constants,
     make_mesh,
     mover_values,
     points_of,
 )
-from ddefind._engine.solve import solve_mesh
 from ddefind._fitting.descent_batches import Meshes
 from support.mesh_problems import Formula
 from support.method_of_steps import method_of_steps

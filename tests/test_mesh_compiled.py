@@ -10,10 +10,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
-from ddefind._engine.engine import time_grid
-from ddefind._engine.mesh.mesh import Mesh
+from ddefind._engine.choose import engine_for
+from ddefind._engine.mesh.engine import MeshEngine
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._search.normal_equations import MeshPlan, normal_equations
+from ddefind._search.normal_equations import normal_equations
 from support.compiled_text import copies_in_loops, is_machine_code
 from support.least_squares_problems import setup_of
 from support.vectors import flatten
@@ -45,10 +45,11 @@ def compiled(function, *arguments):
 @pytest.mark.parametrize("overlaps", [False, True])
 def test_the_gradient(overlaps):
     vector, rebuild = flatten(problem())
-    grid = time_grid(problem(), 6.0, dd.RK4(), 10, 0.25 if overlaps else 0.1)
-    assert isinstance(grid, Mesh) and grid.overlaps == overlaps
+    engine = engine_for(problem(), dd.RK4(), 6.0, 0.25 if overlaps else 0.1)
+    grid = engine.grid(problem(), 6.0, 10)
+    assert grid.overlaps == overlaps
     loss = dd.SumOfSquares()
-    method = loss, dd.Discrete(), dd.RK4(), grid
+    method = loss, dd.Discrete(), engine, grid
 
     def gradient(vector):
         target, end = loss.prepare(DATA), jnp.asarray(6.0)
@@ -63,10 +64,10 @@ def test_the_gradient(overlaps):
 @pytest.mark.parametrize("overlaps", [False, True])
 def test_least_squares(overlaps):
     setup = setup_of(problem(), DATA)
-    plan = setup.model.mesh
-    assert plan is not None
-    plan = MeshPlan(plan.points, plan.record, overlaps)
-    model, capacity = replace(setup.model, mesh=plan), 256
+    engine = setup.model.engine
+    assert isinstance(engine, MeshEngine)
+    engine = replace(engine, overlaps=overlaps)
+    model, capacity = replace(setup.model, engine=engine), 256
     points = jax.tree.map(jnp.asarray, setup.points())
 
     def normal(theta):

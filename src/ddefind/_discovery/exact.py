@@ -20,8 +20,8 @@ from jax import lax
 
 from .._data.smoothing import rough_noise, smooth_or_followed, spread
 from .._data.study_data import parts_of
-from .._engine.aligned.path import Points
-from .._search.batches import SHRINKAGE, StartTask, capacity_for, fit_one
+from .._engine.engine import Points
+from .._search.batches import StartTask, fit_one
 from .._search.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._search.levenberg_marquardt import LIMIT, Box, Convergence, MinimiserResult
 from .._search.normal_equations import LeastSquaresModel
@@ -65,11 +65,10 @@ def fit_rows(
     """Minimise by Levenberg-Marquardt from each row, with at most `limit` evaluations.
     Delays become shorter by no more than a factor, since the steps follow them."""
     end = float(np.max(np.asarray(points.times)))
-    capacity = capacity_for(setup.model, int(rows.n.max()), end)
-    lower = np.broadcast_to(setup.lower, rows.theta.shape).copy()
-    if setup.model.mesh is None:
-        for j in setup.model.free.delays:
-            lower[:, j] = np.maximum(lower[:, j], rows.theta[:, j] / SHRINKAGE)
+    engine, delays = setup.model.engine, setup.model.free.delays
+    capacity = engine.capacity(int(rows.n.max()), end)
+    lower = np.broadcast_to(setup.lower, rows.theta.shape)
+    lower = engine.nearby(lower, rows.theta, delays)
     upper = np.broadcast_to(setup.upper, rows.theta.shape)
 
     def fit_block(numbers: np.ndarray) -> MinimiserResult:
@@ -401,12 +400,10 @@ class Exact:
         return float(np.sum(counts[counts > 0] * np.log(variance)) + k * np.log(n))
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
-        """Return the steps per delay (on a mesh: in the record) that are enough for
-        each sampling interval."""
-        if self.setup.model.mesh is not None:
-            return np.full(len(theta), int(self._steps_in_record))
-        share = self.setup.delay(theta) / self.setup.data.T
-        return np.clip(np.ceil(self._steps_in_record * share), 1, 250).astype(int)
+        """Return the numbers of steps that are enough for each sampling interval."""
+        setup, count = self.setup, int(self._steps_in_record)
+        given = setup.delay, theta, setup.data.T, count
+        return setup.model.engine.steps_in_record(*given)
 
     @cached_property
     def _steps_in_record(self) -> int:

@@ -17,8 +17,7 @@ import numpy as np
 
 from .._data.data import Data, check_sizes
 from .._data.stack import DataStack, data_set, joined
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.runge_kutta import AbstractIntegrator
 from .._equation.equation import Equation
 from .._loss.gradients import AbstractGradient, check_data
 from .._loss.losses import AbstractLoss, SumOfSquares
@@ -156,7 +155,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     networks: Mapping[str, Network] | None
     parameters: Mapping[str, Any] | None
     noise: Any
-    solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
+    solver: AbstractIntegrator | Literal["auto"]
     steps_per_delay: int | None
     seed: int
     intervals: bool | None

@@ -20,7 +20,7 @@ from .. import models
 from .._engine import runge_kutta
 from .._engine.adaptive import methods
 from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.runge_kutta import AbstractIntegrator, AbstractSolver
 from .._equation.equation import Equation, equation
 from .._equation.given_tables import FormulaInput
 from .._equation.network_names import given_networks
@@ -253,16 +253,7 @@ def is_known_solver(solver: Any) -> bool:
     return _SOLVERS.get(type(solver).__name__) is type(solver)
 
 
-def tolerances(solver: Any) -> dict[str, Any] | None:
-    """Return the tolerances of a solver; None if its steps are fixed."""
-    if not isinstance(solver, AbstractAdaptive):
-        return None
-    return {"rtol": solver.rtol, "atol": solver.atol}
-
-
-def solver_named(
-    name: str, tolerances: Mapping[str, Any] | None
-) -> AbstractSolver | AbstractAdaptive:
+def solver_named(name: str, tolerances: Mapping[str, Any] | None) -> AbstractIntegrator:
     """Make the solver of that name, with its tolerances if it has any."""
     if name not in _SOLVERS:
         raise ResultError(f"`solver` must be one of {', '.join(_SOLVERS)}, not {name}.")

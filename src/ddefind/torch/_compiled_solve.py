@@ -14,12 +14,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._engine.aligned.march import System, solve_path
-from .._engine.aligned.path import DenseOutput, Grid, Points
+from .._engine.aligned.engine import AlignedEngine
+from .._engine.aligned.march import make_buffers, make_path, solve_path
+from .._engine.aligned.path import DenseOutput, Grid
 from .._engine.aligned.reverse import reverse_march
+from .._engine.engine import Points, System
+from .._engine.mesh.engine import solve_mesh
 from .._engine.mesh.mesh import Mesh
 from .._engine.runge_kutta import AbstractSolver
-from .._engine.solve import solve_mesh
 from .._loss.path_costs import PointCosts
 from .._problem.problem import Problem
 from ._converted_program import ConvertedProgram
@@ -101,7 +103,8 @@ def _system(
     parameters."""
     problem = _problem(plan, tensors)
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    return System(fixed, plan.solver, grid, T, problem.dimension), params
+    engine = AlignedEngine(plan.solver)
+    return System(fixed, engine, grid, T, problem.dimension), params
 
 
 def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
@@ -109,17 +112,22 @@ def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
     return x if batch is None else x.reshape(len(x), -1, batch).transpose(2, 0, 1)
 
 
-def trajectory(
-    plan: SolvePlan, grid: Grid | Mesh, times: Any, tensors: Tensors
-) -> tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]:
-    """Return the states at `times`, which must be sorted, and the vector-Jacobian
-    product (VJP): from the cotangent of the states to those of times and tensors."""
-    if isinstance(grid, Mesh):
-        x, pull = _on_mesh(plan, grid, times, tensors)
-        return x, functools.partial(_pull, pull)
+# The states at times that must be sorted, and the vector-Jacobian product (VJP): from
+# the cotangent of the states to those of times and tensors.
+Trajectory = tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]
+
+
+def on_grid(plan: SolvePlan, grid: Grid, times: Any, tensors: Tensors) -> Trajectory:
+    """Solve on a grid that is aligned with the one delay."""
     x, path, last = _on_grid(plan, grid, times, tensors)
     vjp = functools.partial(_on_grid_vjp, plan, grid, times, tensors, path, last)
     return x, vjp
+
+
+def on_mesh(plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors) -> Trajectory:
+    """Solve on a mesh."""
+    x, pull = _on_mesh(plan, mesh, times, tensors)
+    return x, functools.partial(_pull, pull)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -144,7 +152,7 @@ def _on_grid(
 ) -> tuple[jax.Array, Any, Any]:
     """Return the states, and the path and its last step, for `_on_grid_vjp`."""
     system, params = _system(plan, grid, tensors, times[-1])
-    path, last = solve_path(system, params, system.path())
+    path, last = solve_path(system, params, make_path(system, grid))
     x = jax.vmap(DenseOutput(grid, path, grid.step(tensors.tau), last))(times)
     return _split_batch(x, plan.batch), path, last
 
@@ -169,7 +177,7 @@ def _on_grid_vjp(
         return jnp.sum(value * x)
 
     points = Points(times, cotangent, jnp.ones((len(times), 1)))
-    buffers = system.buffers()._replace(path=path)
+    buffers = make_buffers(system)._replace(path=path)
     path_cost = PointCosts(cost, system, points)
     _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
     dense_output = DenseOutput(grid, path, grid.step(tensors.tau), last)

@@ -25,7 +25,7 @@ from ._check_module import (
     torch,
     training_dependent_layers,
 )
-from ._compiled_solve import SolvePlan, Tensors, trajectory
+from ._compiled_solve import SolvePlan, Tensors, on_grid, on_mesh
 from ._convert import convert, tensors_of
 from ._converted_program import ConvertedProgram
 
@@ -279,13 +279,14 @@ class _Solve(torch.autograd.Function):
         names = [f"tau{keystr(path)}" for path, _ in paths]
         delays = [_check_delay(*each) for each in zip(names, tensors[:k])]
         if max_step is None and treedef_is_leaf(structure):
-            grid = _grid(t.max(), n, delays[0])
+            solve, grid = on_grid, _grid(t.max(), n, delays[0])
         else:
             points = breaking_points(k, (), False, plan.solver.order)
             T = max(float(t.max()), _SHORTEST)
-            grid = mesh_for(points, np.array(delays), names, T, n, max_step)
+            movers = np.array(delays)
+            solve, grid = on_mesh, mesh_for(points, movers, names, T, n, max_step)
         arrays = _pack(plan, structure, [_array(tensor) for tensor in tensors])
-        x, vjp = trajectory(plan, grid, t[order], arrays)
+        x, vjp = solve(plan, grid, t[order], arrays)
         ctx.solve = plan, order, vjp
         ctx.save_for_backward(times, *tensors)
         states = np.empty(x.shape)

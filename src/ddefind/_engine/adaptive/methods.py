@@ -10,6 +10,7 @@ import equinox as eqx
 import numpy as np
 
 from ..._util import wording
+from ..runge_kutta import AbstractIntegrator
 
 
 def _number(value: Any) -> float:
@@ -37,7 +38,7 @@ def _check_atol(atol: Any) -> float | None:
     return None if atol is None else _number(atol)
 
 
-class AbstractAdaptive(eqx.Module):
+class AbstractAdaptive(AbstractIntegrator):
     """A solver that chooses its steps so that the error in each of them is small.
 
     `rtol` is the tolerated error in a step relative to the state. `atol` is the
@@ -48,7 +49,25 @@ class AbstractAdaptive(eqx.Module):
     rtol: eqx.AbstractVar[float]
     atol: eqx.AbstractVar[float | None]
     degree: eqx.AbstractClassVar[int]
-    order: eqx.AbstractClassVar[int]
+    chooses_steps: ClassVar[bool] = True
+
+    @property
+    def tolerances(self) -> dict[str, Any]:
+        return {"rtol": self.rtol, "atol": self.atol}
+
+    def with_tolerance(self, rtol: float) -> Any:
+        atol = None if self.atol is None else rtol / self.rtol * self.atol
+        kind: Any = type(self)
+        return kind(rtol=rtol, atol=atol)
+
+    def about(self) -> list[str]:
+        name = wording.solver_name(type(self).__name__)
+        stiff = ", for stiff equations" if self.is_for_stiff else ""
+        return [f"Solved by {name}, with adaptive steps{stiff}."]
+
+    def remedy(self) -> str:
+        name = type(self).__name__
+        return f"Give a smaller tolerance, as {wording.tolerance(name, '1e-9')}."
 
 
 @final
@@ -66,6 +85,7 @@ class Tsit5(AbstractAdaptive):
     atol: float | None = eqx.field(converter=_check_atol, default=None)
     degree: ClassVar[int] = 5
     order: ClassVar[int] = 5
+    is_for_stiff: ClassVar[bool] = False
 
 
 @final
@@ -83,6 +103,7 @@ class Radau(AbstractAdaptive):
     atol: float | None = eqx.field(converter=_check_atol, default=None)
     degree: ClassVar[int] = 3
     order: ClassVar[int] = 4
+    is_for_stiff: ClassVar[bool] = True
 
 
 # Tsitouras (2011), Runge-Kutta pairs of order 5(4). Row s holds the weights of the
