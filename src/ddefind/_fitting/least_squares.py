@@ -11,7 +11,7 @@ import equinox as eqx
 import numpy as np
 
 from .._data.smoothing import spread
-from .._engine.engine import AUTO, check_any_solver, default_solver
+from .._engine.choose import AUTO, check_any_solver, default_solver
 from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import check_steps
 from .._loss.gradients import check_problem_and_data
