@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._data.data import Data
-from .._data.stack import DataStack
+from .._data.data import Data, DataStack
 from .._engine.engine import AbstractGrids
 from .._loss.losses import AbstractLoss, Target
 from .._programs.jaxpr import UntranslatedError
