@@ -9,10 +9,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import ddefind as dd
-from ddefind._engine.adaptive.methods import RADAU_A, RADAU_C, Stages
+from ddefind._engine.adaptive.radau import _A as RADAU_A, _C as RADAU_C
 from support.unchecked import unchecked
 
-STAGES = Stages()
+STAGES = dd.Tsit5.pair
 DECAY = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), 1.0)
 
 

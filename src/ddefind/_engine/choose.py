@@ -25,16 +25,22 @@ from .._problem.problem import Problem
 from .._util import wording
 from .._util.errors import check_instance
 from .adaptive.engine import AdaptiveEngine
-from .adaptive.methods import AbstractAdaptive, Radau, Tsit5
+from .adaptive.methods import AbstractAdaptive
+from .adaptive.radau import Radau
 from .adaptive.solution import solve_adaptive, try_adaptive
+from .adaptive.tsit5 import Tsit5
 from .aligned.engine import AlignedEngine
 from .engine import STEPS_PER_RECORD, AbstractEngine
 from .mesh.engine import MeshEngine
 from .mesh.mesh import has_switches, points_of
-from .runge_kutta import RK4, AbstractIntegrator, AbstractSolver
+from .runge_kutta import RK2, RK4, AbstractIntegrator, AbstractSolver, Euler
 from .solution import Solution
 
 AUTO = "auto"
+# The solvers by their names.
+SOLVERS: dict[str, type[AbstractIntegrator]] = {
+    each.__name__: each for each in (Euler, RK2, RK4, Tsit5, Radau)
+}
 # The defect of a step times its length, relative to the largest value of a component,
 # up to which fixed steps are accurate; and the tolerance of the adaptive solvers.
 _LARGEST_DEFECT, _RTOL = 1e-4, 1e-8

@@ -17,10 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import models
-from .._engine import runge_kutta
-from .._engine.adaptive import methods
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.runge_kutta import AbstractIntegrator, AbstractSolver
+from .._engine.choose import SOLVERS
+from .._engine.runge_kutta import AbstractIntegrator
 from .._equation.equation import Equation, equation
 from .._equation.given_tables import FormulaInput
 from .._equation.network_names import given_networks
@@ -193,9 +191,6 @@ _OF_NETWORK = {
     "NetworkRhs": NetworkRhs,
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
-_FIXED_SOLVERS = _final_classes(runge_kutta, AbstractSolver)
-_ADAPTIVE_SOLVERS = _final_classes(methods, AbstractAdaptive)
-_SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
@@ -250,17 +245,18 @@ def with_described_noise(
 
 def is_known_solver(solver: Any) -> bool:
     """Whether the solver is one of the package's own."""
-    return _SOLVERS.get(type(solver).__name__) is type(solver)
+    return SOLVERS.get(type(solver).__name__) is type(solver)
 
 
 def solver_named(name: str, tolerances: Mapping[str, Any] | None) -> AbstractIntegrator:
     """Make the solver of that name, with its tolerances if it has any."""
-    if name not in _SOLVERS:
-        raise ResultError(f"`solver` must be one of {', '.join(_SOLVERS)}, not {name}.")
-    if (name in _ADAPTIVE_SOLVERS) != (tolerances is not None):
+    if name not in SOLVERS:
+        raise ResultError(f"`solver` must be one of {', '.join(SOLVERS)}, not {name}.")
+    kind = SOLVERS[name]
+    if kind.chooses_steps != (tolerances is not None):
         raise ResultError(f"`tolerances` is {tolerances}, but `solver` is {name}.")
     try:
-        return _SOLVERS[name](**(tolerances or {}))
+        return kind(**(tolerances or {}))
     except ValueError as error:
         raise ResultError(f"`tolerances`: {error}") from None
 
