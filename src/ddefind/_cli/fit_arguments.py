@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import ddefind as dd
 
+from .._engine.choose import SOLVERS
 from .._fitting.fit_options import SETTINGS
 from .._util.errors import did_you_mean, quoted
 from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings
@@ -114,9 +115,7 @@ def _solver(settings: FitSettings) -> Any:
     """Return the argument `solver`."""
     if settings.solver in (None, "auto"):
         return "auto"
-    if settings.solver == "rk4":
-        return dd.RK4()
-    solver = dd.Tsit5 if settings.solver == "tsit5" else dd.Radau
+    solver = {name.lower(): each for name, each in SOLVERS.items()}[settings.solver]
     return solver() if settings.rtol is None else solver(rtol=settings.rtol)
 
 

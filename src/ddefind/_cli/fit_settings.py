@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from .._fitting.fit_options import SETTINGS, with_fields
+from .._fitting.fit_options import ADAPTIVE_WORDS, SETTINGS, with_fields
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.files import file_name, read_text
@@ -23,8 +23,6 @@ from .parse_options import KINDS, GivenRange, OptionError, check_bounds, read_pr
 _, MULTIPLE_SHOOTING = SETTINGS["method"].offered()
 # What stands for all parameters of the equation in `--positive`.
 ALL = "all"
-# The solvers that have a tolerance.
-_ADAPTIVE = ("tsit5", "radau")
 # A line such as x' = ..., with any kind of prime.
 _EQUATION = re.compile(r"^\s*\w+\s*['\u2019\u2032]\s*=", re.MULTILINE)
 
@@ -86,11 +84,9 @@ class FitSettings:
                 )
         if (self.equation is None) == (self.model is None):
             yield "Give either `--equation TEXT` or `--model FILE.py:NAME`."
-        if self.rtol is not None and self.solver not in _ADAPTIVE:
-            yield (
-                "`--rtol` goes with `--solver tsit5` or `--solver radau`, which choose "
-                "their steps by it."
-            )
+        if self.rtol is not None and self.solver not in ADAPTIVE_WORDS:
+            solvers = " or ".join(f"`--solver {word}`" for word in ADAPTIVE_WORDS)
+            yield f"`--rtol` goes with {solvers}, which choose their steps by it."
         for name, value in vars(self).items():
             if value is not None:
                 _check_value(name, value)

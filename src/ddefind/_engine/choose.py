@@ -11,7 +11,7 @@ or a process that is too fast for it, has a large defect.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -24,6 +24,7 @@ from .._problem.general_delays import is_general
 from .._problem.problem import Problem
 from .._util import wording
 from .._util.errors import check_instance
+from .adaptive.dop853 import DOP853
 from .adaptive.engine import AdaptiveEngine
 from .adaptive.methods import AbstractAdaptive
 from .adaptive.radau import Radau
@@ -39,7 +40,7 @@ from .solution import Solution
 AUTO = "auto"
 # The solvers by their names.
 SOLVERS: dict[str, type[AbstractIntegrator]] = {
-    each.__name__: each for each in (Euler, RK2, RK4, Tsit5, Radau)
+    each.__name__: each for each in (Euler, RK2, RK4, Tsit5, DOP853, Radau)
 }
 # The defect of a step times its length, relative to the largest value of a component,
 # up to which fixed steps are accurate; and the tolerance of the adaptive solvers.
@@ -93,6 +94,19 @@ def fit_engine(
 def _can_align(problem: Problem) -> bool:
     """Whether a grid can be aligned: there is one delay and no switch."""
     return delay_count(problem.tau) == 1 and not has_switches(problem)
+
+
+def saved_solver(name: str, tolerances: Mapping[str, Any] | None) -> AbstractIntegrator:
+    """Make the solver of that name, with its tolerances if it has any. Where that is
+    impossible, an error names the entry of the file."""
+    if name not in SOLVERS:
+        raise ValueError(f"`solver` must be one of {', '.join(SOLVERS)}, not {name}.")
+    if SOLVERS[name].chooses_steps != (tolerances is not None):
+        raise ValueError(f"`tolerances` is {tolerances}, but `solver` is {name}.")
+    try:
+        return SOLVERS[name](**(tolerances or {}))
+    except ValueError as error:
+        raise ValueError(f"`tolerances`: {error}") from None
 
 
 def saved_engine(

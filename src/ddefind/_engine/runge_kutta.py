@@ -47,8 +47,12 @@ class AbstractIntegrator(eqx.Module):
         """Return the solver with this relative tolerance; None if it has none."""
 
     @abc.abstractmethod
+    def steps(self) -> str:
+        """Say how the steps are chosen, if the solver does it."""
+
+    @abc.abstractmethod
     def about(self) -> list[str]:
-        """Return a sentence about the solver, if it is not what a user expects."""
+        """Return a sentence about the solver, if it chooses its steps."""
 
     @abc.abstractmethod
     def remedy(self) -> str:
@@ -85,6 +89,9 @@ class AbstractSolver(AbstractIntegrator):
 
     def with_tolerance(self, rtol: float) -> None:
         return None
+
+    def steps(self) -> str:
+        return ""
 
     def about(self) -> list[str]:
         return []

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import models
-from .._engine.choose import SOLVERS
+from .._engine.choose import SOLVERS, saved_solver
 from .._engine.runge_kutta import AbstractIntegrator
 from .._equation.equation import Equation, equation
 from .._equation.given_tables import FormulaInput
@@ -250,15 +250,10 @@ def is_known_solver(solver: Any) -> bool:
 
 def solver_named(name: str, tolerances: Mapping[str, Any] | None) -> AbstractIntegrator:
     """Make the solver of that name, with its tolerances if it has any."""
-    if name not in SOLVERS:
-        raise ResultError(f"`solver` must be one of {', '.join(SOLVERS)}, not {name}.")
-    kind = SOLVERS[name]
-    if kind.chooses_steps != (tolerances is not None):
-        raise ResultError(f"`tolerances` is {tolerances}, but `solver` is {name}.")
     try:
-        return kind(**(tolerances or {}))
+        return saved_solver(name, tolerances)
     except ValueError as error:
-        raise ResultError(f"`tolerances`: {error}") from None
+        raise ResultError(str(error)) from None
 
 
 def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:

@@ -93,9 +93,9 @@ def _engine(
     """Return the engine by which the problem was solved."""
     solver = solver_named(content["solver"], content["tolerances"])
     shortest = shortest_delay(problem, free, content["free"]["lower"])
-    plain, is_mesh = without_doses(problem), content["options"]["mesh"]
+    plain, mesh = without_doses(problem), content["options"]["mesh"]
     try:
-        return saved_engine(plain, solver, data.T, shortest, is_mesh)
+        return saved_engine(plain, solver, data.T, shortest, mesh)
     except ValueError as error:
         raise ResultError(str(error)) from None
 

@@ -1,9 +1,9 @@
 r"""The engine for delays of every kind: steps that are chosen by their error.
 
-The number n of a fit stands for the tolerance. The error of a method of order 5 falls
-by $2^5$ if its steps are halved, and so does the tolerance if n is doubled,
+The number n of a fit stands for the tolerance. The error of a method of order p falls
+by $2^p$ if its steps are halved, and so does the tolerance if n is doubled,
 
-$$\mathrm{rtol}(n) = \mathrm{rtol}\,(3 / n)^5,$$
+$$\mathrm{rtol}(n) = \mathrm{rtol}\,(3 / n)^p,$$
 
 with the tolerance of the user's solver at n = 3, and a coarse one at n = 1."""
 
@@ -167,15 +167,15 @@ class AdaptiveEngine(AbstractEngine):
         return n, None
 
     def capacity(self, n, T):
-        # Steps are as short as the fifth root of the tolerance. There is room for those
-        # of half the usual length.
+        # There is room for steps of half the usual length.
         return _CAPACITY * (1 << max(n // (2 * _USUAL) - 1, 0).bit_length())
 
     def nearby(self, lower, theta, delays):
         return lower
 
     def steps(self, problem, n, T, capacity):
-        return AdaptiveSteps((_USUAL / jnp.asarray(n, float)) ** 5, capacity)
+        factor = (_USUAL / jnp.asarray(n, float)) ** self.solver.order
+        return AdaptiveSteps(factor, capacity)
 
     def at_least(self, steps, rate, problem, capacity):
         return steps

@@ -18,7 +18,6 @@ from jax import lax
 
 from ..._util.arrays import read, write
 from .breaking_points import (
-    HIGHEST,
     Crossing,
     MetPoints,
     Switches,
@@ -253,11 +252,11 @@ class AdaptiveMarch(eqx.Module):
         breaking point that is known in advance, or at T."""
         held, t = hold(self), hold(state.t)
         goal, landing = held.T, jnp.asarray(NOT_A_LANDING)
-        b = jnp.asarray(0)
+        b, highest = jnp.asarray(0), self.solver.highest
         points = hold(state.points)
         for n, tracked in enumerate(self.tracked):
             if tracked.is_constant:
-                above = next_entry(points, tracked, points.passed[n])
+                above = next_entry(points, tracked, points.passed[n], highest)
                 delay = -held.equation.delayed_time(tracked, 0.0, hold(state.x))
                 time = jnp.where(
                     above < points.count, entry(points.table, above)[0] + delay, jnp.inf
@@ -369,6 +368,7 @@ class AdaptiveMarch(eqx.Module):
             (t, length, hold(step.coefficients)),
             target.landing,
             self.snap(t) + 1e-9 * length,
+            self.solver.highest,
         )
         crosses = (crossing.u < 1) & is_whole
         goal = entry(state.points.table, target.entry)[0]
@@ -414,9 +414,10 @@ class AdaptiveMarch(eqx.Module):
         node, ending, points = trial.node, trial.ending, state.points
         held, t, x = hold((self.equation, node.t, node.x))
         end = t + self.snap(t)
-        switch, at_switch = passed_switches(hold(self.switches), state.switch, end)
-        jump = jump_at(self.tracked, hold(points), ending, at_switch)
-        made = jnp.where(jump <= HIGHEST, points.count, NOT_A_LANDING)
+        highest, switches = self.solver.highest, hold(self.switches)
+        switch, at_switch = passed_switches(switches, state.switch, end, highest)
+        jump = jump_at(self.tracked, hold(points), ending, at_switch, highest)
+        made = jnp.where(jump <= highest, points.count, NOT_A_LANDING)
         times = [held.delayed_time(tracked, t, x) for tracked in self.tracked]
         passed = pass_entries(hold(points), times, ending, self.snap(t))
         added = add_entry(points._replace(passed=passed), made, node.t, jump)
@@ -488,5 +489,5 @@ def make_march(
     atol = -1.0 if solver.atol is None else solver.atol
     tolerance = Tolerance(jnp.asarray(float(solver.rtol)), jnp.asarray(float(atol)))
     limits = jnp.asarray(T, float), jnp.asarray(max_step, float)
-    switches = switches_of(equation.problem)
+    switches = switches_of(equation.problem, solver.highest)
     return AdaptiveMarch(equation, tolerance, switches, *limits, solver)

@@ -46,6 +46,7 @@ class AbstractAdaptive(AbstractIntegrator):
     - `atol`: the tolerated absolute error; None means a thousandth of `rtol` times the
       value that the component has had in recent steps.
     - `power`: the power of the step with which its estimate of the error falls.
+    - `highest`: a jump of this derivative of x, or of a lower one, must be on a node.
 
     A step reads the past, and maybe itself. Its stages find their reads by `hints`, the
     numbers of pieces, [stages, reads]."""
@@ -53,6 +54,7 @@ class AbstractAdaptive(AbstractIntegrator):
     rtol: eqx.AbstractVar[float]
     atol: eqx.AbstractVar[float | None]
     power: eqx.AbstractClassVar[int]
+    highest: eqx.AbstractClassVar[int]
     chooses_steps: ClassVar[bool] = True
 
     @property
@@ -113,6 +115,9 @@ class AbstractAdaptive(AbstractIntegrator):
         atol = None if self.atol is None else rtol / self.rtol * self.atol
         kind: Any = type(self)
         return kind(rtol=rtol, atol=atol)
+
+    def steps(self) -> str:
+        return f"adaptive steps, relative tolerance {self.rtol:g}"
 
     def about(self) -> list[str]:
         name = wording.solver_name(type(self).__name__)

@@ -229,6 +229,7 @@ class Radau(AbstractAdaptive):
     atol: float | None = eqx.field(converter=check_atol, default=None)
     order: ClassVar[int] = 5
     power: ClassVar[int] = 4
+    highest: ClassVar[int] = 4
     is_for_stiff: ClassVar[bool] = True
 
     @property

@@ -118,6 +118,7 @@ class Tsit5(AbstractExplicit):
     atol: float | None = eqx.field(converter=check_atol, default=None)
     order: ClassVar[int] = 5
     power: ClassVar[int] = 5
+    highest: ClassVar[int] = 4
     pair: ClassVar[Stages] = _pair()
     residuals: ClassVar[np.ndarray] = _residuals()
 
