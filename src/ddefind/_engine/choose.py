@@ -31,9 +31,9 @@ from .adaptive.radau import Radau
 from .adaptive.solution import solve_adaptive, try_adaptive
 from .adaptive.tsit5 import Tsit5
 from .aligned.engine import AlignedEngine
-from .engine import STEPS_PER_RECORD, AbstractEngine
+from .engine import STEPS_PER_RECORD, AbstractEngine, has_switches
 from .mesh.engine import MeshEngine
-from .mesh.mesh import has_switches, points_of
+from .mesh.mesh import points_of
 from .runge_kutta import RK2, RK4, AbstractIntegrator, AbstractSolver, Euler
 from .solution import Solution
 
@@ -177,14 +177,14 @@ def default_solver(problem: Problem, solver: Any) -> AbstractIntegrator:
     return solver
 
 
-def adaptive_solver(solver: AbstractIntegrator) -> AbstractIntegrator | None:
-    """Return a solver that chooses its steps; None if this one does."""
-    return None if solver.chooses_steps else Tsit5()
+def adaptive_solver(solver: AbstractIntegrator) -> type[AbstractIntegrator] | None:
+    """Return a kind of solver that chooses its steps; None if this one does."""
+    return None if solver.chooses_steps else Tsit5
 
 
-def solver_for_stiff(solver: AbstractIntegrator) -> AbstractIntegrator | None:
-    """Return a solver for stiff equations; None if this one is."""
-    return None if solver.is_for_stiff else Radau()
+def solver_for_stiff(solver: AbstractIntegrator) -> type[AbstractIntegrator] | None:
+    """Return a kind of solver for stiff equations; None if this one is of it."""
+    return None if solver.is_for_stiff else Radau
 
 
 def is_accurate(solution: Solution) -> bool:

@@ -338,7 +338,7 @@ def _matched(
             matched_data(models[0], None, sets[int(index)])
         return sets
     moved = sets.t - np.where(is_late, begin, 0.0)[:, None]
-    return sets.with_arrays(moved, sets.x, sets.sd)
+    return replace(sets, t=moved)
 
 
 def _selected(stack: DataStack, names: tuple[str, ...]) -> DataStack:
@@ -356,4 +356,4 @@ def _selected(stack: DataStack, names: tuple[str, ...]) -> DataStack:
         return wide[..., order]
 
     x, sd = picked(stack.x), picked(stack.sd)
-    return stack.with_arrays(stack.t, x, sd, names=names, has_given_names=True)
+    return replace(stack, x=x, sd=sd, names=names, has_given_names=True)

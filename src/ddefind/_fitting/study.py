@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from .._data.data import Data
-from .._data.study_data import Experiment, StudyData, study_data
+from .._data.study_data import Experiment, StudyData
 from .._equation.equation import Equation
 from .._problem.driving import with_same_tables
 from .._problem.history import Smooth
@@ -142,6 +142,6 @@ def make_study(
                 "the same columns, with NaN for what was not measured."
             )
     values = tuple(dict(each.values or {}) for each in experiments)
-    data = study_data(parts, labels)
+    data = StudyData(tuple(parts), labels)
     alike = tuple(with_same_tables(problems, data.T))
     return Study(alike, data, values, tuple(model for model in models if model))

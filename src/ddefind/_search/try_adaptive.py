@@ -47,12 +47,12 @@ def another_solver(
         return None
     best = result.best
     if not np.isfinite(best.loss[0]):
-        return with_solver(for_stiff)
+        return with_solver(for_stiff())
     if setup.has_networks:
         return None  # The priors keep networks from becoming stiff.
     points, stiff = result.points, None
     for theta, held in _walls(setup, result):
-        stiff = stiff or with_solver(for_stiff)
+        stiff = stiff or with_solver(for_stiff())
         level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
         if np.any(_rise(setup, moved.loss, level) < FLAT):
@@ -60,11 +60,11 @@ def another_solver(
     steps_matter = not result.step_error <= STEP_ERROR
     adaptive = adaptive_solver(setup.model.engine.solver)
     if steps_matter and adaptive is not None:
-        explicit = with_solver(adaptive)
+        explicit = with_solver(adaptive())
         fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
         if np.isfinite(fit.loss[0]):
             return explicit
-        return with_solver(for_stiff)
+        return with_solver(for_stiff())
     return None
 
 
