@@ -16,7 +16,9 @@ from ._data.spline import Spline as Spline, spline as spline
 from ._data.study_data import Experiment as Experiment
 from ._discovery.discover import discover as discover
 from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
-from ._engine.adaptive.methods import Radau as Radau, Tsit5 as Tsit5
+from ._engine.adaptive.dop853 import DOP853 as DOP853
+from ._engine.adaptive.radau import Radau as Radau
+from ._engine.adaptive.tsit5 import Tsit5 as Tsit5
 from ._engine.runge_kutta import (
     RK2 as RK2,
     RK4 as RK4,

@@ -11,9 +11,8 @@ import equinox as eqx
 import numpy as np
 
 from .._data.smoothing import spread
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.engine import AUTO, check_any_solver, default_solver
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.choose import AUTO, check_any_solver, default_solver
+from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import check_steps
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
@@ -191,7 +190,7 @@ class LeastSquares(AbstractMethod):
             settings = _smooth_settings(task, settings, affine)
             options = replace(options, solver=affine.solver)
 
-        def setup_with(solver: AbstractSolver | AbstractAdaptive):
+        def setup_with(solver: AbstractIntegrator):
             return self._setup(task, options, settings, solver, workers)
 
         setup, problem = setup_with(default_solver(task.problem, options.solver))
@@ -230,7 +229,7 @@ class LeastSquares(AbstractMethod):
         task: FitTask,
         options: FitOptions,
         settings: dict[str, Any],
-        solver: AbstractSolver | AbstractAdaptive,
+        solver: AbstractIntegrator,
         workers: int,
     ) -> tuple[FitSetup, Any]:
         """Return the setup of a task, and its problem with the fixed values."""

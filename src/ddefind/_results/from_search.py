@@ -56,8 +56,8 @@ def search_fields(
     if is_plain and np.isfinite(loss):
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setup.guess), theta, setup.guess)
-    # On a mesh n is the number of steps in the record.
-    n, is_mesh = int(best.n[0]), setup.model.mesh is not None
+    engine, T = setup.model.engine, setup.data.T
+    steps = engine.reported_steps(int(best.n[0]), setup.steps_per_delay, T)
     problems = problem if isinstance(problem, tuple) else (problem,)
     learned, start = (
         tuple(
@@ -80,9 +80,9 @@ def search_fields(
         "status": status,
         "message": status.value,
         "starts": search_result.starts,
-        "solver": setup.model.solver,
-        "steps_per_delay": setup.steps_per_delay if is_mesh else n,
-        "max_step": setup.data.T / n if is_mesh else None,
+        "solver": engine.solver,
+        "steps_per_delay": steps[0],
+        "max_step": steps[1],
         "setup": setup,
         "search_result": search_result,
     }

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, final, overload
 import numpy as np
 
 from .._data.data import Data
-from .._engine.aligned.path import Points
+from .._engine.engine import Points
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment
 from .._inference.explained import Explained, OtherHistory

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from .._engine.adaptive.methods import AbstractAdaptive, Radau, Tsit5
+from .._engine.choose import adaptive_solver, solver_for_stiff
+from .._engine.runge_kutta import AbstractIntegrator
 from .batches import RefinedFits, SearchResult, refine
 from .setup import FitSetup
 
@@ -36,32 +37,34 @@ EVALUATIONS = 10
 def another_solver(
     setup: FitSetup,
     result: SearchResult,
-    with_solver: Callable[[AbstractAdaptive], FitSetup],
+    with_solver: Callable[[AbstractIntegrator], FitSetup],
 ) -> FitSetup | None:
     """Return the setup with the solver that a search needs; None if it has that.
 
     `with_solver` makes the same setup with another solver."""
-    if isinstance(setup.model.solver, Radau) or result.interrupted:
+    for_stiff = solver_for_stiff(setup.model.engine.solver)
+    if for_stiff is None or result.interrupted:
         return None
     best = result.best
     if not np.isfinite(best.loss[0]):
-        return with_solver(Radau())
+        return with_solver(for_stiff())
     if setup.has_networks:
         return None  # The priors keep networks from becoming stiff.
     points, stiff = result.points, None
     for theta, held in _walls(setup, result):
-        stiff = stiff or with_solver(Radau())
+        stiff = stiff or with_solver(for_stiff())
         level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
         if np.any(_rise(setup, moved.loss, level) < FLAT):
             return stiff
     steps_matter = not result.step_error <= STEP_ERROR
-    if steps_matter and not setup.model.is_adaptive:
-        explicit = with_solver(Tsit5())
+    adaptive = adaptive_solver(setup.model.engine.solver)
+    if steps_matter and adaptive is not None:
+        explicit = with_solver(adaptive())
         fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
         if np.isfinite(fit.loss[0]):
             return explicit
-        return with_solver(Radau())
+        return with_solver(for_stiff())
     return None
 
 
