@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import ddefind as dd
-from ddefind._inference.fitted_noise import FittedNoise, noise_interval
+from ddefind._search.likelihood import FittedNoise, noise_interval
 from ddefind.noise._gaussian import AbstractGaussian
 from support.least_squares_problems import LOGISTIC
 from support.options import QUIET, Options

@@ -1,7 +1,7 @@
 """The measurements of several experiments, one after the other."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias, final
 
@@ -63,8 +63,7 @@ class StudyData:
     @cached_property
     def rows(self) -> np.ndarray:
         """The first row of each experiment, and the first one after it, [parts, 2]."""
-        ends = np.cumsum([0, *map(len, self.parts)])
-        return np.stack([ends[:-1], ends[1:]], axis=1)
+        return rows_of(self)
 
     def cut(self, array: np.ndarray) -> list[np.ndarray]:
         """Return the rows of an array that belong to each experiment."""
@@ -84,6 +83,17 @@ Records: TypeAlias = Data | StudyData
 def parts_of(data: Records) -> tuple[Data, ...]:
     """Return the data of each experiment; one data set is a study of one experiment."""
     return (data,) if isinstance(data, Data) else data.parts
+
+
+def rows_of(data: Records) -> np.ndarray:
+    """Return the first row of each experiment, and the first after it, [parts, 2]."""
+    ends = np.cumsum([0, *map(len, parts_of(data))])
+    return np.stack([ends[:-1], ends[1:]], axis=1)
+
+
+def labels_of(data: Records) -> tuple[str, ...]:
+    """Return the labels of the experiments of a study; one data set has none."""
+    return () if isinstance(data, Data) else data.labels
 
 
 def longest_part(data: Records) -> Data:
@@ -110,3 +120,8 @@ def each_part(data: Records, array: np.ndarray) -> Iterator[tuple[Data, np.ndarr
         yield data, array
     else:
         yield from zip(data.parts, data.cut(array))
+
+
+def with_parts(data: Records, parts: Sequence[Data]) -> Records:
+    """Replace the data of each experiment."""
+    return parts[0] if isinstance(data, Data) else replace(data, parts=tuple(parts))

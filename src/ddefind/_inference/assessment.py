@@ -19,7 +19,6 @@ from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
 from .evidence_intervals import network_profiles, rests_on_prior, tied_networks
 from .explained import Explained, OtherHistory, explained, other_history
-from .fitted_noise import information_roots, quantile_residuals
 from .follow_profile import FoundEnds
 from .identifiability import NOT_JUDGED, Verdict, verdicts, weaken_by_network
 from .profile import Profile, unknown_profile
@@ -227,11 +226,9 @@ def model_values(uncertainty: Uncertainty) -> np.ndarray:
 
 
 def residuals_of(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """Compute data minus model in units of the noise, or quantile residuals where the
-    noise has a model; NaN where nothing was measured."""
-    if uncertainty.setup.model.likelihood is not None:
-        return quantile_residuals(uncertainty, fitted)
-    return (uncertainty.setup.data.x - fitted) / uncertainty.noise_sd
+    """Compute the residuals in units of the noise; NaN where nothing was measured."""
+    setup = uncertainty.setup
+    return setup.misfit.residuals(setup, uncertainty.search_result, fitted)
 
 
 def test_residuals(
@@ -247,10 +244,7 @@ def test_residuals(
     is_exact = status == levenberg_marquardt.EXACT and not result.interrupted
     if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
         return ()
-    if setup.model.likelihood is None:
-        sd = np.broadcast_to(uncertainty.noise_sd, data.x.shape)
-    else:
-        sd = 1 / information_roots(uncertainty, fitted)
+    sd = setup.misfit.sizes(setup, result, fitted)
     with np.errstate(over="ignore", invalid="ignore"):
         directions = values[..., 1:] / sd[..., None] @ uncertainty.covariance_factor
     # Derivatives may overflow where values do not; then no direction is removed.

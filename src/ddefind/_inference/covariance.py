@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import rows_of
 from .._problem.network_weights import Networks
 from .._search.batches import SearchResult, effective_weights, refine
 from .._search.setup import (
@@ -82,11 +82,10 @@ class Uncertainty:
     @cached_property
     def parts(self) -> tuple["Uncertainty", ...]:
         """The uncertainty in each experiment of a study, or this one alone."""
-        joint, data = self.setup.joint, self.setup.data
-        if joint is None or isinstance(data, Data):
+        if len(self.setup.parts) == 1:
             return (self,)
-        found, result = [], self.search_result
-        for e, (first, last) in enumerate(data.rows):
+        found, result, joint = [], self.search_result, self.setup.joint
+        for e, (first, last) in enumerate(rows_of(self.setup.data)):
             local = self.setup.local(self.theta, e)
             rows = [
                 None if a is None else np.asarray(a)[first:last] for a in result.points
@@ -199,10 +198,9 @@ class Uncertainty:
         if self.setup.has_networks:
             named = np.sum(~self.setup.is_weight[self._informative])
             determined = int(np.ceil(named + self.effective_weights))
-        if self.setup.model.likelihood is not None:
-            # Parameters of the noise cost none.
-            paths = np.array(self.setup.model.free.paths)[self._informative]
-            determined -= sum(path.startswith("noise.") for path in paths)
+        # Parameters of the noise, the last ones, cost none.
+        others = len(self.theta) - self.setup.model.free.noise_count
+        determined -= int(np.sum(self._informative >= others))
         return degrees_of_freedom(self.setup.count, determined=determined)
 
     @cached_property
@@ -222,18 +220,9 @@ class Uncertainty:
         return residual_variance(loss, self.freedom, is_known=is_known)
 
     @property
-    def noise_sd(self) -> np.ndarray:
-        """The standard deviation of the noise, given with the data or estimated."""
-        given = self.setup.data.sd
-        return self.search_result.noise if given is None else given
-
-    @property
     def noise_is_known(self) -> bool:
         """Whether the noise is given, and nothing of it was learned."""
-        likelihood = self.setup.model.likelihood
-        if likelihood is not None:
-            return len(self.theta) == likelihood.others
-        return self.setup.data.sd is not None
+        return self.setup.misfit.knows_noise(self.setup)
 
     @cached_property
     def noise_unknown(self) -> bool:
@@ -308,15 +297,10 @@ class Uncertainty:
         return quantile(level, None if self.noise_is_known else self.freedom)
 
     def profile_quantile(self, level: float) -> float:
-        r"""Return the root of the excess chi-square at the ends of a profile interval.
-
-        In a fit by likelihood the size of the noise is fitted again along a profile,
-        and with $\nu$ degrees of freedom the excess is $\nu\log(1 + t^2 / \nu)$ where
-        Student's statistic is t."""
+        """Return the root of the excess chi-square at the ends of a profile
+        interval."""
         q = self.quantile(level)
-        if self.setup.model.likelihood is None or self.noise_is_known:
-            return q
-        return float(np.sqrt(self.freedom * np.log1p(q**2 / self.freedom)))
+        return self.setup.misfit.excess(self.setup, q, self.freedom)
 
 
 class Propagated(NamedTuple):

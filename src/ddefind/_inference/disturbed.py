@@ -7,10 +7,10 @@ judge the innovations, which are independent if the model is right."""
 import numpy as np
 
 from .._data.data import Data
+from .._search.misfit import Criteria, criteria_of
 from .._shooting.process_noise import ProcessNoise, innovations, path_at, rebuild
 from .assessment import Assessment
 from .covariance import Uncertainty, quantile
-from .fitted_noise import Criteria, criteria_of
 from .identifiability import verdicts
 from .predict import Prediction
 from .profile import Profile

@@ -324,8 +324,8 @@ def can_search(setup: FitSetup) -> bool:
     """Whether fits of this model can be searched for together: to a single data set,
     with delays that are numbers, fixed steps and plain least squares."""
     model = setup.model
-    is_plain = setup.joint is None and model.likelihood is None
-    if not is_plain or model.is_adaptive or setup.has_networks or model.stores_rows:
+    is_plain = len(setup.parts) == 1 and setup.misfit.is_plain
+    if not is_plain or model.is_adaptive or setup.has_networks:
         return False
     problem = model.free.problem_at(np.ones(len(setup.lower)), _problem(setup))
     return not is_general(problem.tau)

@@ -11,7 +11,6 @@ import numpy as np
 from .._data.study_data import Records, parts_of
 from .._data.times import source_times
 from .._problem.network_weights import named_indices, network_name
-from .._search.noise_setup import describe_noise
 from .._util.shown import listed
 from .._util.version import __version__
 from .blocks import Block, Code, Download, Prose, Section, TableBlock
@@ -88,7 +87,7 @@ def _search_rows(fit: "Estimate") -> list[tuple[str, str]]:
         method = f"multiple shooting, seed {fit.seed}"
     known = "estimated" if fit.data.sd is None else "given"
     plain = f"Gaussian, standard deviations {known}"
-    rows = [("method", method), ("noise", describe_noise(setup) or plain)]
+    rows = [("method", method), ("noise", setup.misfit.title(setup) or plain)]
     given = {
         "known values": fixed,
         "given bounds": _bounds(fit),

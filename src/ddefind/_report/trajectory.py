@@ -148,12 +148,7 @@ def residuals(fit: "Estimate") -> Section:
         for name, each in zip(fit.data.names, fit.residuals.T)
         if np.isfinite(each).sum() > 2
     ]
-    kind = "data minus curve, in units of the noise"
-    if fit.setup.model.likelihood is not None:
-        kind = (
-            "quantile residuals: values of a standard Gaussian variable with the same "
-            "cumulative probability as the measured values have in the noise model"
-        )
+    kind = fit.setup.misfit.kind_of_residuals
     if fit.process is not None:
         kind = (
             "data minus what was expected from the values before, in units of its error"

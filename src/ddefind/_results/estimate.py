@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._data.study_data import labels_of
 from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
@@ -29,12 +30,6 @@ from .._inference.disturbed import (
     test_innovations,
 )
 from .._inference.explained import Explained
-from .._inference.fitted_noise import (
-    Criteria,
-    criteria,
-    free_count,
-    likelihood_criteria,
-)
 from .._inference.follow_profile import FoundEnds
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.posterior import sample
@@ -46,6 +41,7 @@ from .._inference.stability import Stability, stability
 from .._problem.network_weights import count_weights, named_indices, network_name
 from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
+from .._search.misfit import Criteria
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._solve.solution import Solution
@@ -107,16 +103,12 @@ class Estimate(AbstractFit):
     def experiments(self) -> dict[str, "Estimate"]:
         """The fit of each experiment of a study by its label; empty for a fit of one
         data set. Their uncertainty is that of the whole study."""
-        if self.setup.joint is None:
-            return {}
-        return {
-            label: _one_experiment(self, e) for e, label in enumerate(self.data.labels)
-        }
+        labels = labels_of(self.data)
+        return {label: _one_experiment(self, e) for e, label in enumerate(labels)}
 
     def _check_one_data_set(self, what: str) -> None:
         """Refuse what needs one experiment of a study."""
-        if self.setup.joint is not None:
-            label = self.data.labels[0]
+        for label in labels_of(self.data):
             raise ValueError(
                 f"{what} is for one experiment of this study: "
                 f"`fit.experiments[{label!r}]`."
@@ -169,9 +161,7 @@ class Estimate(AbstractFit):
         """The curvature of the sum of squares at the estimates."""
         if self.study is None:
             return Uncertainty(self.setup, self.search_result)
-        joint = self.study.setup.joint
-        assert joint is not None
-        place = joint.place[self.experiment]
+        place = self.study.setup.joint.place[self.experiment]
         whole = self.study.uncertainty
         return Uncertainty(self.setup, self.search_result, whole, place)
 
@@ -209,7 +199,7 @@ class Estimate(AbstractFit):
     def chi_square(self) -> float:
         """The sum of squares in units of the noise, without what priors add. Where the
         noise is estimated it is about the degrees of freedom."""
-        if self.data.sd is not None or self.setup.model.likelihood is not None:
+        if self.setup.misfit.knows_variance(self.setup):
             return float(np.nansum(self.residuals**2))
         return (
             float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
@@ -343,12 +333,11 @@ class Estimate(AbstractFit):
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
-        free = free_count(self.setup, self.search_result.best.gram[0])
+        free = self.setup.free_count(self.search_result.best.gram[0])
         if self.process is not None:
             return disturbed_criteria(self.uncertainty, self.process, free)
-        if self.setup.model.likelihood is not None:
-            return likelihood_criteria(self.uncertainty, free)
-        return criteria(self.data, self.fitted, free)
+        misfit, result = self.setup.misfit, self.search_result
+        return misfit.criteria(self.setup, result, self.fitted, free)
 
     # What follows from the fit
 

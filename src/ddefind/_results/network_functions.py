@@ -81,9 +81,7 @@ def chosen_function(
 def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
     """Return the functions of a study, over what all experiments that share them
     visited."""
-    joint = fit.setup.joint
-    assert joint is not None
-    views = fit.experiments
+    joint, views = fit.setup.joint, fit.experiments
     parts = [learned_functions(view) for view in views.values()]
     found = {}
     for name, first in parts[0].items():

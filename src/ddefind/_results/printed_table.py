@@ -12,7 +12,6 @@ from .._adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, NOT_DETERMINED, NOT_JUDGED, reasons
 from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices, without_weights
-from .._search.noise_setup import describe_noise
 from .._shooting.process_noise import ProcessNoise
 from .._util import wording
 from .._util.files import nonfinite_as_none
@@ -195,25 +194,17 @@ def _about_solver(fit: "Estimate") -> list[str]:
 
 
 def _about_noise(fit: "Estimate") -> str:
-    count = fit.setup.count
     if fit.uncertainty.noise_unknown:
-        return f"{count} values, no degrees of freedom; noise unknown."
+        return f"{fit.setup.count} values, no degrees of freedom; noise unknown."
     noise = ", ".join(f"{name} {sd:.3g}" for name, sd in fit.noise.items())
     degrees = "1 degree" if fit.freedom == 1 else f"{fit.freedom} degrees"
-    if (models := describe_noise(fit.setup)) is not None:
-        below = 0 if fit.data.below is None else fit.data.below.sum()
-        some = f" ({below} below limits)" if below else ""
-        return f"{count} values{some}, {degrees} of freedom; noise: {models}."
-    if fit.data.sd is None:
-        return f"{count} values, {degrees} of freedom; noise (estimated): {noise}."
     chi = "" if fit.assessment is None else f", chi-square {fit.chi_square:.4g}"
-    return f"{count} values, {degrees} of freedom{chi}; noise (given): {noise}."
+    return fit.setup.misfit.about_noise(fit.setup, degrees, noise, chi)
 
 
 def _about_experiments(fit: "Estimate") -> list[str]:
     """Name the experiments of a study, and the parameters that differ among them."""
-    joint = fit.setup.joint
-    if joint is None:
+    if not fit.experiments:
         return []
     counts = [int(np.isfinite(part.x).sum()) for part in fit.data.parts]
     named = [f"{label} ({n})" for label, n in zip(fit.data.labels, counts)]

@@ -14,19 +14,24 @@ from .._data.data import Data
 from .._data.study_data import Records, StudyData
 from .._inference.profile import Profile
 from .._problem.delays import DelayRole
-from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
+from .._problem.free_parameters import (
+    FreeParameters,
+    JointParameters,
+    ParameterArray,
+    joint_parameters,
+)
 from .._problem.general_delays import is_general
 from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
 from .._search.batches import SearchResult
 from .._search.levenberg_marquardt import Priors
 from .._search.make_setup import (
+    choose_misfit,
     has_single_delay,
     joined_setup,
     mesh_plan,
     shortest_delay,
 )
-from .._search.noise_setup import make_likelihood
 from .._search.normal_equations import LeastSquaresModel, MeshPlan
 from .._search.setup import FitSetup
 from .._solve.runge_kutta import AbstractSolver
@@ -69,13 +74,14 @@ def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
         priors=None if priors is None else Priors(*priors),
         dimension=problem.dimension,
         mesh=_mesh(content, problem, free, data, solver),
-        likelihood=make_likelihood(problem, data, free),
+        misfit=choose_misfit(problem, data, free),
     )
     return FitSetup(
         model=model,
         data=data,
         steps_per_delay=options["steps_per_delay"],
         workers=cores(),
+        joint=JointParameters.alone(free),
         **fields_of(saved),
     )
 
@@ -145,7 +151,7 @@ def _free_parameters(
 def study_content(fit: "Estimate") -> dict[str, Any] | None:
     """Describe the experiments of a study; None for a fit of one data set."""
     joint, data = fit.setup.joint, fit.data
-    if joint is None:
+    if not fit.experiments:
         return None
     models = fit.models or (None,) * len(fit.problems)
     local = fit.setup.parts[0].model.free

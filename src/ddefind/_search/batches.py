@@ -57,12 +57,7 @@ from .levenberg_marquardt import (
     MinimiserResult,
     minimise,
 )
-from .normal_equations import (
-    LeastSquaresModel,
-    normal_equations,
-    row_equations,
-    work_buffer,
-)
+from .normal_equations import LeastSquaresModel, work_buffer
 from .same_minimum import agree, first_at_minimum, predicted_rise
 from .sensitivity import ADAPTIVE_CAPACITY, USUAL, AdaptiveSteps, Extended
 from .setup import CAPACITY, MESH_CAPACITY, FitSetup, effective_count, standard_errors
@@ -200,18 +195,13 @@ def fit_one(
 
     `capacity` is the number of rows of the solver's memory, which limits the steps.
     The model decides what counts as `convergence` if it is not given."""
-    values, weights = jnp.asarray(task.points.values), task.points.weights
     steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
 
     def linearise(theta, memory):
         enough = _at_least(model, task, theta, steps, capacity)
-        equations = row_equations if model.stores_rows else normal_equations
-        return equations(model, theta, task.points, enough, memory)
+        return model.misfit.linearise(model, theta, task.points, enough, memory)
 
-    tiny = _ROUNDING * jnp.sum(weights * values**2)
-    scale = None
-    if model.likelihood is not None:
-        tiny, scale = -jnp.inf, jnp.sum(model.likelihood.count)
+    tiny, scale = model.misfit.negligible(task.points, _ROUNDING)
     return minimise(
         linearise,
         task.theta,
@@ -230,17 +220,15 @@ def _at_least(
     """Return the steps of a task, with at least as many as its `rate` demands."""
     if isinstance(steps, Mesh | AdaptiveSteps):
         return steps
-    if model.experiments is not None:
-        return model.for_each_part(
-            lambda part, _, local, given: _at_least(part, task, local, given, capacity),
-            theta,
-            steps,
-        )
-    sensitivity = model.sensitivity(theta, steps, 0.0)
-    assert isinstance(sensitivity, Extended)
-    tau = sensitivity.tau(sensitivity.join(theta))
-    by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
-    return jnp.maximum(steps, by_rate.astype(int))
+
+    def of_part(part: LeastSquaresModel, local: jax.Array, _: Any, steps: Any):
+        sensitivity = part.sensitivity(local, steps, 0.0)
+        assert isinstance(sensitivity, Extended)
+        tau = sensitivity.tau(sensitivity.join(local))
+        by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
+        return jnp.maximum(steps, by_rate.astype(int))
+
+    return model.experiments.each(model, theta, None, of_part, steps)
 
 
 @eqx.filter_jit
@@ -299,9 +287,7 @@ def refine_promising(
     """Refine the fits, but give up those that go on for long far from the best."""
     fits = refine(setup, theta, points, n, PATIENCE)
     lowest = np.min(fits.loss)
-    # A sum of squares is compared with itself, a likelihood with the number of values.
-    size = lowest if setup.model.likelihood is None else setup.count
-    is_promising = fits.loss < lowest + (PROMISING - 1) * size
+    is_promising = fits.loss < lowest + setup.misfit.margin(setup, lowest, PROMISING)
     rows = np.flatnonzero((fits.status == LIMIT) & is_promising)
     if len(rows) == 0:
         return fits
@@ -431,8 +417,6 @@ def observed(
 def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
     """Compute what is observed at the data, with derivatives, (N, k, 1 + p)."""
     k, p = len(setup.data.names), len(theta)
-    if setup.joint is None:
-        return observed(setup.model, theta, setup.data.t, n, k)
     values = []
     for e, part in enumerate(setup.parts):
         found = observed(part.model, setup.local(theta, e), part.data.t, n, k)

@@ -240,7 +240,7 @@ def explore_networks(
     """Fit from `starts` starts, and from as many again until one is near the data.
     Yield all fits so far, and the number of starts."""
     random, fits, count = np.random.default_rng(seed), None, 0
-    if setup.joint is not None:
+    if len(setup.parts) > 1:
         # Every experiment of a study adds information about the delay.
         most = max(_FEWEST_STARTS, _STARTS_OF_STUDIES // len(setup.parts))
         starts = min(starts, most)

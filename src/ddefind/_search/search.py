@@ -20,12 +20,12 @@ that is learned: between two jumps S says nothing of what lies beyond them. Nor 
 where S is flat in some direction, along which a fit may go on without end. There the
 fit stays as it is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from .._data.smoothing import rough_noise, spread
+from .._data.smoothing import spread
 from .._data.study_data import Records
 from .._loss.path_costs import Points
 from .batches import (
@@ -40,9 +40,8 @@ from .batches import (
     refine_promising,
     score,
 )
-from .explore import FIRST_LOOK, SECOND_LOOK, explore, explore_networks
+from .explore import FIRST_LOOK, SECOND_LOOK
 from .levenberg_marquardt import KINK, LIMIT, STUCK
-from .noise_setup import with_noise_parameters
 from .setup import FitSetup
 
 
@@ -206,7 +205,7 @@ def _directions(setup: FitSetup, fit: RefinedFits) -> np.ndarray:
 
 # How many of the fits are repeated with half the step; fewer with networks, which take
 # longer.
-_SURVIVORS, _SURVIVORS_WITH_NETWORKS = 10, 4
+SURVIVORS, _SURVIVORS_WITH_NETWORKS = 10, 4
 # The largest number of steps per delay, or in the record on a mesh.
 MAX_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
@@ -234,10 +233,9 @@ def search(
     is called at the end of each phase. If the user interrupts the search, it returns
     the best result so far; before there is any, it passes the `KeyboardInterrupt`
     on."""
-    is_plain, result = setup.model.likelihood is None, None
-    results = _least_squares_results if is_plain else _likelihood_results
+    result = None
     try:
-        for better in results(setup, starts, seed, report, known):
+        for better in setup.misfit.results(setup, starts, seed, report, known):
             result = better
     except KeyboardInterrupt:
         if result is None:
@@ -247,78 +245,7 @@ def search(
     return result
 
 
-def _least_squares_results(
-    setup: FitSetup,
-    starts: int,
-    seed: int,
-    report: Callable[[str, RefinedFits], None],
-    known: np.ndarray | None,
-) -> Iterator[SearchResult]:
-    """Yield the result after each phase of the search; the last one is final."""
-    given = given_noise(setup.data)
-    noise = rough_noise(setup.data) if given is None else given
-    points = setup.points(noise)
-    if setup.has_networks:
-        found = explore_networks(setup, starts, seed, points, noise)
-        looks = ((fits, count, FIRST_LOOK) for fits, count in found)
-    else:
-        looks = explore(setup, starts, seed, points, noise, known)
-    for fits, start_count, phase in looks:
-        yield _result(setup, fits, points, noise, start_count)
-        report(phase, fits)
-    if given is None and setup.needs_noise:
-        fits, points = _reweight(setup, fits)
-        yield _result(setup, fits, points, noise, start_count)
-        report(PHASES[2], fits)
-    result = _with_finer_steps(setup, fits, points, given, start_count)
-    yield result
-    report(PHASES[3], result.best)
-
-
-def _likelihood_results(
-    setup: FitSetup,
-    starts: int,
-    seed: int,
-    report: Callable[[str, RefinedFits], None],
-    known: np.ndarray | None,
-) -> Iterator[SearchResult]:
-    """Refine by likelihood what weighted least squares explores."""
-    points, plain = setup.points(), setup.exploring
-    p = len(plain.lower)
-
-    def refined(kept: RefinedFits) -> RefinedFits:
-        theta = with_noise_parameters(setup, kept)
-        fits = refine_promising(setup, theta, points, setup.steps(theta))
-        return replace(fits, starts=kept.starts)
-
-    def result(fits: RefinedFits, start_count: int) -> SearchResult:
-        best = fits.take([int(np.argmin(fits.loss))])
-        noise = noise_from_residuals(setup, best)
-        return _result(setup, fits, points, noise, start_count)
-
-    if starts == 1 and np.isfinite(setup.guess).all():
-        theta, start_count = setup.guess[None], 1
-        fits = refine_promising(setup, theta, points, setup.steps(theta))
-        yield result(fits, start_count)
-        report(PHASES[2], fits)
-    else:
-        noise = given_noise(plain.data)
-        assert noise is not None
-        places = None if known is None else known[:, :p]
-        looks = explore(plain, starts, seed, plain.points(), noise, places)
-        for found, start_count, phase in looks:
-            fits = refined(keep_distinct(plain, found, 1))
-            yield result(fits, start_count)
-            report(phase, found)
-        fits = refined(keep_distinct(plain, found, _SURVIVORS))
-        yield result(fits, start_count)
-        report(PHASES[2], fits)
-    last = _with_finer_steps(setup, fits, points, None, start_count)
-    yield last
-    report(PHASES[3], last.best)
-
-
-def _result(
+def result_of(
     setup: FitSetup,
     fits: RefinedFits,
     points: Points,
@@ -339,7 +266,7 @@ def _result(
     )
 
 
-def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
+def reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
     """Estimate the noise and repeat the fits, until the noise stays the same."""
     tolerance, most = (
         (1e-2, _SURVIVORS_WITH_NETWORKS) if setup.has_networks else (1e-4, 6)
@@ -359,7 +286,7 @@ def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
     return fits, points
 
 
-def _with_finer_steps(
+def with_finer_steps(
     setup: FitSetup,
     fits: RefinedFits,
     points: Points,
@@ -370,7 +297,7 @@ def _with_finer_steps(
     finer, best, step_error = _halve_steps(setup, fits, points)
     noise = noise_from_residuals(setup, best) if given is None else given
     return replace(
-        _result(setup, finer, points, noise, start_count),
+        result_of(setup, finer, points, noise, start_count),
         best=best,
         evaluations=sum(int(each.evaluations.sum()) for each in (fits, finer, best)),
         step_error=step_error,
@@ -386,7 +313,7 @@ def _halve_steps(
     Several fits are taken along first, because a minimum may exist with coarse steps
     only. Return these fits, the best one with its final steps, and how far that one
     moved when its step was halved for the last time, in joint standard errors."""
-    most = _SURVIVORS_WITH_NETWORKS if setup.has_networks else _SURVIVORS
+    most = _SURVIVORS_WITH_NETWORKS if setup.has_networks else SURVIVORS
     fits = keep_distinct(setup, fits, most)
     n = 2 * setup.steps(fits.theta)
     finer = refine_promising(setup, fits.theta, points, n)
