@@ -13,7 +13,7 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
-from .._search.search import PHASES
+from .._search.misfit import PHASES
 from .._util import wording
 from .._util.errors import check_instance
 from .._util.progress import Progress, Reporter

@@ -27,9 +27,8 @@ from .._problem.delays import is_delay
 from .._problem.history import KINDS, Measured
 from .._problem.parameters import Fixed, Parameter, find, parameter_arrays
 from .._results.estimate import Estimate, make_estimate
-from .._search.batches import RefinedFits, refine
+from .._search.batches import RefinedFits, SearchResult, refine
 from .._search.other_history import free_values, moved_to, with_more_starts
-from .._search.search import SearchResult
 from .._search.setup import FitSetup
 from .._util import wording
 from .request import by_full_names

@@ -10,8 +10,11 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.engine import AUTO, check_any_solver, default_solver
+from .._engine.runge_kutta import AbstractSolver
+from .._engine.solution import check_steps
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
@@ -21,20 +24,18 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._search.batches import RefinedFits, SearchResult
-from .._search.explore import FIRST_LOOK, SECOND_LOOK, follows_data
+from .._search.explore import follows_data
 from .._search.make_setup import make_setup, make_study_setup
+from .._search.misfit import FIRST_LOOK, PHASES, SECOND_LOOK
 from .._search.other_history import (
     LENGTH,
     free_values,
     with_more_starts,
     with_roughness_priors,
 )
-from .._search.search import PHASES, search
+from .._search.search import search
 from .._search.setup import FitSetup
 from .._search.try_adaptive import another_solver
-from .._solve.choose_solver import AUTO, check_any_solver, default_solver
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import check_steps
 from .._util import wording
 from .._util.machine import cores, on_host, one_blas_thread
 from .._util.progress import INTERVALS, Progress, Reporter

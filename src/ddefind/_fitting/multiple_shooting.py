@@ -19,7 +19,7 @@ from .._results.estimate import Estimate, make_estimate
 from .._results.status import Status
 from .._search import levenberg_marquardt
 from .._search.batches import Minimum, RefinedFits
-from .._search.search import PHASES
+from .._search.misfit import PHASES
 from .._search.starts import matched_starts
 from .._shooting import shooting
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult

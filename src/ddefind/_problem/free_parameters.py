@@ -213,7 +213,7 @@ class FreeParameters:
 
     @property
     def noise_count(self) -> int:
-        """The number of free values that belong to the noise alone; they are the last."""
+        """The number of free values of the noise alone, which are the last."""
         others = {
             source
             for array in self.arrays

@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from .._data.study_data import labels_of
+from .._engine.solution import Solution
 from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
@@ -44,7 +45,6 @@ from .._search.batches import Minimum, SearchResult
 from .._search.misfit import Criteria
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
-from .._solve.solution import Solution
 from .._util.errors import check_level
 from .._util.files import nonfinite_as_none
 from .._util.machine import one_blas_thread

@@ -35,9 +35,10 @@ from typing import final
 import numpy as np
 
 from .._data.study_data import each_part, longest_part
-from .._loss.path_costs import Points
+from .._engine.aligned.path import Points
 from .batches import RefinedFits, keep_distinct, refine, refine_promising, score
 from .bounds import delays_to_try
+from .misfit import FIRST_LOOK, SECOND_LOOK
 from .setup import FitSetup
 from .starts import (
     draw_starts,
@@ -49,8 +50,6 @@ from .starts import (
     without_aliases,
 )
 
-# The phases, as they are reported to the user.
-FIRST_LOOK, SECOND_LOOK = "first look", "second look"
 # The largest number of rounds if the best fit follows the data, and if it does not.
 _ROUNDS, _ROUNDS_WHEN_LOST = 3, 5
 # A fit follows the data if its chi-square per degree of freedom is below this (with the

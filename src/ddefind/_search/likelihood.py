@@ -44,6 +44,7 @@ from .._util.arrays import read
 from ..noise._abstract import AbstractNoise, Terms, above_zero
 from ..noise._gaussian import AbstractGaussian, Given, LogNormal
 from .batches import (
+    SURVIVORS,
     RefinedFits,
     SearchResult,
     keep_distinct,
@@ -51,20 +52,11 @@ from .batches import (
     refine_promising,
 )
 from .bounds import Bounds
-from .explore import explore
 from .levenberg_marquardt import NormalEquations, Priors
-from .misfit import AbstractMisfit, criteria_of
+from .misfit import NOISE, AbstractMisfit, criteria_of
 from .normal_equations import normal_equations
-from .search import (
-    PHASES,
-    SURVIVORS,
-    given_noise,
-    noise_from_residuals,
-    result_of,
-    with_finer_steps,
-)
 from .setup import FitSetup
-from .squares import Squares
+from .squares import Squares, given_noise, noise_from_residuals
 
 if TYPE_CHECKING:
     from .normal_equations import LeastSquaresModel
@@ -181,9 +173,9 @@ class Likelihood(AbstractMisfit):
             size += len(noise.names)
 
         def rows(name: str, derivatives: jax.Array) -> jax.Array:
-            """Return the derivatives of a prediction and of its noise's parameters, for 1,
-            for the free values of the trajectory, and for the parameters of all noise
-            models."""
+            """Return the derivatives of a prediction and of its noise's parameters, for
+            1, for the free values of the trajectory, and for the parameters of all
+            noise models."""
             m = len(models[name].names)
             place = jnp.arange(size)
             chosen = first[name] + jnp.arange(m)
@@ -328,10 +320,10 @@ class Likelihood(AbstractMisfit):
     def margin(self, setup, lowest, factor):
         return (factor - 1) * setup.count
 
-    def results(self, setup, starts, seed, report, known):
+    def looks(self, search):
         """Refine by likelihood what weighted least squares explores."""
+        setup = search.setup
         points, plain = setup.points(), setup.exploring
-        p = len(plain.lower)
 
         def refined(kept: RefinedFits) -> RefinedFits:
             theta = _with_noise_parameters(setup, kept)
@@ -341,28 +333,27 @@ class Likelihood(AbstractMisfit):
         def result(fits: RefinedFits, start_count: int) -> SearchResult:
             best = fits.take([int(np.argmin(fits.loss))])
             noise = noise_from_residuals(setup, best)
-            return result_of(setup, fits, points, noise, start_count)
+            return search.result(fits, points, noise, start_count)
 
-        if starts == 1 and np.isfinite(setup.guess).all():
+        if search.starts == 1 and np.isfinite(setup.guess).all():
             theta, start_count = setup.guess[None], 1
             fits = refine_promising(setup, theta, points, setup.steps(theta))
-            yield result(fits, start_count)
-            report(PHASES[2], fits)
         else:
             noise = given_noise(plain.data)
             assert noise is not None
-            places = None if known is None else known[:, :p]
-            looks = explore(plain, starts, seed, plain.points(), noise, places)
-            for found, start_count, phase in looks:
+            for found, start_count, phase in search.explore(
+                plain, plain.points(), noise
+            ):
                 fits = refined(keep_distinct(plain, found, 1))
                 yield result(fits, start_count)
-                report(phase, found)
+                search.report(phase, found)
             fits = refined(keep_distinct(plain, found, SURVIVORS))
-            yield result(fits, start_count)
-            report(PHASES[2], fits)
-        last = with_finer_steps(setup, fits, points, None, start_count)
-        yield last
-        report(PHASES[3], last.best)
+        yield result(fits, start_count)
+        search.report(NOISE, fits)
+        return fits, points, start_count
+
+    def noise_levels(self, setup, fits):
+        return noise_from_residuals(setup, fits)
 
     # The noise of a fit: residuals, simulated and new values, criteria.
 

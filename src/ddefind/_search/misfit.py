@@ -17,7 +17,7 @@ determine: the model could have used it. A parameter with a prior counts by the 
 that its prior does not determine, so that k need not be a whole number."""
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -29,10 +29,18 @@ from .levenberg_marquardt import Convergence, NormalEquations, Priors
 
 if TYPE_CHECKING:
     from .._data.study_data import StudyData
+    from .._engine.aligned.path import Points
+    from .._engine.aligned.sensitivity import AbstractSensitivity
     from .batches import RefinedFits, SearchResult
     from .normal_equations import LeastSquaresModel
-    from .sensitivity import AbstractSensitivity
+    from .search import DirectedSearch
     from .setup import FitSetup
+
+
+# The phases of a search, in order, as they are reported to the user.
+FIRST_LOOK, SECOND_LOOK = "first look", "second look"
+NOISE, FINER_STEPS = "noise", "finer steps"
+PHASES = FIRST_LOOK, SECOND_LOOK, NOISE, FINER_STEPS
 
 
 class AbstractMisfit(eqx.Module):
@@ -131,16 +139,16 @@ class AbstractMisfit(eqx.Module):
         is larger by this `factor`."""
 
     @abc.abstractmethod
-    def results(
-        self,
-        setup: "FitSetup",
-        starts: int,
-        seed: int,
-        report: "Callable[[str, RefinedFits], None]",
-        known: np.ndarray | None,
-    ) -> "Iterator[SearchResult]":
-        """Yield the result after each phase of a search; the last one is final. The
-        arguments are those of `search`."""
+    def looks(
+        self, search: "DirectedSearch"
+    ) -> "Generator[SearchResult, None, tuple[RefinedFits, Points, int]]":
+        """Explore, and estimate the noise. Yield the result after each phase; return
+        the fits, the points with their final weights, and the number of starts."""
+
+    @abc.abstractmethod
+    def noise_levels(self, setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
+        """Return the standard deviation of each quantity's noise, given or estimated
+        from the first fit."""
 
     # The noise of a fit: residuals, simulated and new values, criteria. `fitted` is the
     # model at the times of the data.

@@ -14,6 +14,7 @@ if there are no more values than rows. Otherwise the smaller system is that of t
 $$p = -B^{-1} g + B^{-1} J^T (I + J B^{-1} J^T)^{-1} J B^{-1} g.$$"""
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
@@ -22,14 +23,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from .._data.smoothing import rough_noise
-from .._data.study_data import parts_of
+from .._data.smoothing import rough_noise, spread
+from .._data.study_data import Records, parts_of
+from .._engine.aligned.path import Points
 from .._loss.losses import SumOfSquares
-from .._loss.path_costs import Points
 from .._util import wording
 from .._util.arrays import read, write
-from .batches import SearchResult
-from .explore import FIRST_LOOK, explore, explore_networks
+from .batches import (
+    SURVIVORS_WITH_NETWORKS,
+    RefinedFits,
+    SearchResult,
+    effective_weights,
+    keep_distinct,
+    refine,
+    score,
+)
 from .levenberg_marquardt import (
     Convergence,
     NormalEquations,
@@ -37,9 +45,8 @@ from .levenberg_marquardt import (
     prior_gram,
     prior_terms,
 )
-from .misfit import AbstractMisfit, criteria_of
+from .misfit import NOISE, AbstractMisfit, criteria_of
 from .normal_equations import no_equations, normal_equations, whole_of
-from .search import PHASES, given_noise, result_of, reweight, with_finer_steps
 from .setup import FitSetup
 
 # The system of the rows is solved with at least this damping, so that it stays accurate
@@ -188,6 +195,59 @@ def _solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
     return cho_solve(cho_factor(matrix, lower=True), right)
 
 
+def given_noise(data: Records) -> np.ndarray | None:
+    """Return the root mean square of each quantity's given standard deviations."""
+    if data.sd is None:
+        return None
+    is_measured = np.isfinite(data.x)
+    total = np.sum(np.where(is_measured, data.sd, 0.0) ** 2, axis=0)
+    return np.sqrt(total / np.maximum(is_measured.sum(axis=0), 1))
+
+
+def noise_from_residuals(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
+    """Estimate the standard deviation of each quantity's noise from the first fit.
+
+    Weights of networks cost as many degrees of freedom as the data determine of them.
+    The degrees of freedom are divided among the quantities in proportion to their
+    numbers of values. A quantity with so few values that the model might pass through
+    all of them gets the pooled noise of the others, relative to its spread."""
+    count = np.isfinite(setup.data.x).sum(axis=0)
+    freedom = count * (setup.freedom - effective_weights(setup, fits)) / setup.count
+    if setup.has_networks:
+        freedom = np.maximum(freedom, 0.1 * count)
+    size = spread(setup.data)
+    mean_square = fits.squares[0] / np.where(count > 0, freedom, 1.0)
+    noise = np.sqrt(np.where(count > 0, mean_square, 1.0))
+    few = setup.has_few_values
+    if few.any():
+        others = setup.measured & ~few
+        others = others if others.any() else few
+        relative_variance = (noise / size)[others] ** 2
+        pooled = np.sqrt(np.average(relative_variance, weights=count[others]))
+        noise = np.where(few, pooled * size, noise)
+    return np.maximum(noise, 1e-9 * size)
+
+
+def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
+    """Estimate the noise and repeat the fits, until the noise stays the same."""
+    tolerance, most = (
+        (1e-2, SURVIVORS_WITH_NETWORKS) if setup.has_networks else (1e-4, 6)
+    )
+    points, before = None, None
+    for _ in range(20):
+        best = fits.take([int(np.argmin(score(setup, fits)))])
+        noise = noise_from_residuals(setup, best)
+        if before is not None and np.all(np.abs(noise / before - 1) < tolerance):
+            break
+        points = setup.points(noise)
+        fits = keep_distinct(setup, fits, most)
+        refined = refine(setup, fits.theta, points, setup.steps(fits.theta))
+        fits = replace(refined, starts=fits.starts)
+        before = noise
+    assert points is not None
+    return fits, points
+
+
 # With more free values than this the Jacobian is stored.
 _MANY_VALUES = 40
 # Convergence of the weights of networks, whose single values mean nothing: along curved
@@ -298,25 +358,27 @@ class Squares(AbstractMisfit):
     def margin(self, setup, lowest, factor):
         return (factor - 1) * lowest
 
-    def results(self, setup, starts, seed, report, known):
-        given = given_noise(setup.data)
+    def looks(self, search):
+        setup, given = search.setup, given_noise(search.setup.data)
         noise = rough_noise(setup.data) if given is None else given
         points = setup.points(noise)
-        if setup.has_networks:
-            found = explore_networks(setup, starts, seed, points, noise)
-            looks = ((fits, count, FIRST_LOOK) for fits, count in found)
-        else:
-            looks = explore(setup, starts, seed, points, noise, known)
+        looks = (
+            search.explore_networks(points, noise)
+            if setup.has_networks
+            else search.explore(setup, points, noise)
+        )
         for fits, start_count, phase in looks:
-            yield result_of(setup, fits, points, noise, start_count)
-            report(phase, fits)
+            yield search.result(fits, points, noise, start_count)
+            search.report(phase, fits)
         if given is None and setup.needs_noise:
-            fits, points = reweight(setup, fits)
-            yield result_of(setup, fits, points, noise, start_count)
-            report(PHASES[2], fits)
-        result = with_finer_steps(setup, fits, points, given, start_count)
-        yield result
-        report(PHASES[3], result.best)
+            fits, points = _reweight(setup, fits)
+            yield search.result(fits, points, noise, start_count)
+            search.report(NOISE, fits)
+        return fits, points, start_count
+
+    def noise_levels(self, setup, fits):
+        given = given_noise(setup.data)
+        return noise_from_residuals(setup, fits) if given is None else given
 
     # The noise of a fit: residuals, simulated and new values, criteria.
 
