@@ -142,7 +142,7 @@ def rows_of(data: Records) -> np.ndarray:
     return np.stack([ends[:-1], ends[1:]], axis=1)
 
 
-def labels_of(data: Records) -> tuple[str, ...]:
+def experiment_labels(data: Records) -> tuple[str, ...]:
     """Return the labels of the experiments of a study; one data set has none."""
     return () if isinstance(data, Data) else data.labels
 

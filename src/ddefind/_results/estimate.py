@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .._data.study_data import labels_of
+from .._data.study_data import experiment_labels
 from .._engine.solution import Solution
 from .._equation.equation import Equation
 from .._inference.assessment import (
@@ -103,12 +103,12 @@ class Estimate(AbstractFit):
     def experiments(self) -> dict[str, "Estimate"]:
         """The fit of each experiment of a study by its label; empty for a fit of one
         data set. Their uncertainty is that of the whole study."""
-        labels = labels_of(self.data)
+        labels = experiment_labels(self.data)
         return {label: _one_experiment(self, e) for e, label in enumerate(labels)}
 
     def _check_one_data_set(self, what: str) -> None:
         """Refuse what needs one experiment of a study."""
-        for label in labels_of(self.data):
+        for label in experiment_labels(self.data):
             raise ValueError(
                 f"{what} is for one experiment of this study: "
                 f"`fit.experiments[{label!r}]`."

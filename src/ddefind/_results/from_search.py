@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._data.data import Data
-from .._data.study_data import labels_of
+from .._data.study_data import experiment_labels
 from .._inference.assessment import assess
 from .._inference.disturbed import assess_disturbed
 from .._inference.evidence_intervals import most_probable, moved_profiles
@@ -72,7 +72,7 @@ def search_fields(
         data = data.later(time_zero(problems[0].history))
     return {
         "problem": learned[0],
-        "problems": learned if labels_of(setup.data) else (),
+        "problems": learned if experiment_labels(setup.data) else (),
         "start": start[0],
         "data": data,
         "names": free.names,
