@@ -17,14 +17,13 @@ from .._data.read_study import FurtherFiles, dose_places, input_places
 from .._data.table import Table
 from .._engine.adaptive.methods import AbstractAdaptive
 from .._engine.engine import AUTO, needs_mesh
-from .._engine.solution import check_time
+from .._engine.solution import check_time, observed
 from .._loss.check_gradient import compare_gradients
 from .._problem.delays import longest_delay
 from .._problem.general_delays import is_general, typical_delays
 from .._problem.parameters import element_names, find, parameter_arrays
 from .._util.errors import quoted
 from ..noise._read_noise import read_noise
-from ..plots import observed
 from .fit_arguments import doses_of, noise_models
 from .model_file import check_no_networks, observed_names, problem_at, unknown
 from .parse_options import OptionError, parse_number

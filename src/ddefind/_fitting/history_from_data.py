@@ -148,7 +148,7 @@ def _at_minima(setup: FitSetup, result: SearchResult) -> RefinedFits:
 def _evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     """Compute the BIC of each fit up to a constant of the data; lower is better."""
     k = [
-        setup.effective_dimension(gram) if np.all(np.isfinite(gram)) else np.inf
+        setup.effective_dimension(gram[1:, 1:]) if np.all(np.isfinite(gram)) else np.inf
         for gram in fits.gram
     ]
     bic = setup.misfit.deviances(setup, fits) + np.log(setup.count) * np.array(k)

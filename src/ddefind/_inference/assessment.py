@@ -42,7 +42,7 @@ _CHANCE, _CHANCE_OF_FEW = 1.2, 4.0
 _LARGE_MISFIT = 2.0
 
 
-class Misfit(NamedTuple):
+class LargeResiduals(NamedTuple):
     """Quantity whose residuals exceed the scatter of neighbouring values by a factor:
     the search missed the best minimum, or the model misses something."""
 
@@ -50,14 +50,14 @@ class Misfit(NamedTuple):
     factor: float
 
 
-def find_misfit(uncertainty: Uncertainty) -> Misfit | None:
+def find_large_residuals(uncertainty: Uncertainty) -> LargeResiduals | None:
     """Find the quantity with the largest misfit, if there is any."""
     data, best = uncertainty.setup.data, uncertainty.search_result.best
     count = np.isfinite(data.x).sum(axis=0)
     scatter = rough_noise(data)
     ratio = np.sqrt(np.maximum(best.squares[0], 0.0) / np.maximum(count, 1)) / scatter
     found = [
-        Misfit(name, float(factor))
+        LargeResiduals(name, float(factor))
         for name, factor, n in zip(data.names, ratio, count)
         if n >= _FEWEST and factor > _CHANCE + _CHANCE_OF_FEW / np.sqrt(n)
     ]
@@ -193,7 +193,7 @@ def _doubt(
             "No verdict on the parameters is given: the model explains hardly more "
             "than a constant would."
         )
-    misfit = find_misfit(uncertainty)
+    misfit = find_large_residuals(uncertainty)
     if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):
         return None
     return (

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._data.study_data import rows_of
 from .._problem.network_weights import Networks
-from .._search.batches import SearchResult, effective_weights, refine
+from .._search.batches import SearchResult, refine
 from .._search.setup import (
     FitSetup,
     degrees_of_freedom,
@@ -55,12 +55,13 @@ class Uncertainty:
 
     Arrays have one element (or row) for each free value. For one experiment of a
     `study`, `place` are the numbers of its values in the study, -1 for a known value.
-    """
+    The information matrix is that of the normal equations, unless it is `known`."""
 
     setup: FitSetup
     search_result: SearchResult
     study: "Uncertainty | None" = None
     place: np.ndarray | None = None
+    known: np.ndarray | None = None
 
     @property
     def theta(self) -> np.ndarray:
@@ -104,6 +105,12 @@ class Uncertainty:
 
     # What the data determine.
 
+    @property
+    def information(self) -> np.ndarray:
+        """The information matrix, in the unit of chi-square."""
+        best = self.search_result.best
+        return best.gram[0, 1:, 1:] if self.known is None else self.known
+
     @cached_property
     def at_bound(self) -> np.ndarray:
         """Whether each estimate is on a bound."""
@@ -125,7 +132,7 @@ class Uncertainty:
         best = self.search_result.best
         if not np.isfinite(best.loss[0]):
             return np.zeros(len(self.theta))
-        norms = np.sqrt(np.maximum(np.diagonal(best.gram[0])[1:], 0.0))
+        norms = np.sqrt(np.maximum(np.diagonal(self.information), 0.0))
         # Which directions are determined is not known yet: the noise is estimated as in
         # the search.
         variance = self.setup.residual_variance(float(best.loss_above_rounding[0]))
@@ -142,7 +149,7 @@ class Uncertainty:
     def _scaled_information(self) -> np.ndarray:
         """The information of the informative values, scaled to a unit diagonal."""
         norms, kept = self.sensitivity_norms[self._informative], self._informative
-        information = self.search_result.best.gram[0, 1:, 1:][np.ix_(kept, kept)]
+        information = self.information[np.ix_(kept, kept)]
         return information / norms[:, None] / norms
 
     @cached_property
@@ -208,7 +215,7 @@ class Uncertainty:
         """How many weights of networks the data determine."""
         if self.study is not None:
             return self.study.effective_weights
-        return effective_weights(self.setup, self.search_result.best)
+        return self.setup.effective_weights(self.information)
 
     @cached_property
     def residual_variance(self) -> float:
@@ -218,6 +225,14 @@ class Uncertainty:
         loss = float(self.search_result.best.loss_above_rounding[0])
         is_known = self.setup.weights_are_absolute
         return residual_variance(loss, self.freedom, is_known=is_known)
+
+    @cached_property
+    def noise(self) -> np.ndarray:
+        """The standard deviation of the noise of each quantity, given or estimated over
+        the degrees of freedom; in the search every free parameter cost one."""
+        if self.study is not None:
+            return self.study.noise
+        return self.setup.final_noise(self.search_result.noise, self.freedom)
 
     @property
     def noise_is_known(self) -> bool:
@@ -347,7 +362,7 @@ def determined_weights(
     that do not come from the prior. Networks without a prior, and fits that are not
     finite, have none."""
     setup, priors = uncertainty.setup, uncertainty.setup.model.priors
-    information = uncertainty.search_result.best.gram[0, 1:, 1:]
+    information = uncertainty.information
     is_finite = np.all(np.isfinite(information))
     if priors is None or not setup.has_networks or not is_finite:
         return {}

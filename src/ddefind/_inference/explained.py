@@ -96,8 +96,8 @@ def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
     is_finite = np.isfinite(best.loss[0]) and np.all(np.isfinite(fitted))
     if not is_finite or uncertainty.setup.data.below is not None:
         return None
-    size = 1 + len(setup.lower)
-    k = setup.free_count(best.gram[0, :size, :size])
+    p = len(setup.lower)
+    k = setup.free_count(uncertainty.information[:p, :p])
     around = _squares_around(setup.data, _constant(setup.data))
     left = _squares_around(setup.data, fitted)
     varies = setup.measured & (around > 0)
@@ -278,10 +278,7 @@ def _compared(before: Uncertainty, after: Uncertainty) -> tuple[float, float, fl
         each.setup.misfit.without_priors(each.setup, each.search_result.best, noise)
         for each in (before, after)
     )
-    k = [
-        each.setup.effective_dimension(each.search_result.best.gram[0])
-        for each in (before, after)
-    ]
+    k = [each.setup.effective_dimension(each.information) for each in (before, after)]
     more = max(k[1] - k[0], 1e-3)
     fall = max(squares[0] - squares[1], 0.0)
     if before.setup.weights_are_absolute:

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, final
 import jax.numpy as jnp
 import numpy as np
 
-from .._data.data import Data
 from .._engine.adaptive.methods import AbstractAdaptive, Radau
 from .._engine.solution import Solution, observed
 from .._problem.problem import Problem
-from .._search.batches import Minimum
+from .._search.batches import Minimum, SearchResult
 from .._search.misfit import Criteria, criteria_of
+from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise, innovations, path_at, rebuild
 from .._util import wording
 from .assessment import (
@@ -45,9 +45,14 @@ from .residual_tests import ResidualTest, run_tests
 class AbstractSystem(abc.ABC):
     """The kind of system that a fit has."""
 
-    process: ProcessNoise | None
+    # The noise of the process, None without it.
+    process: Any
 
     # What follows from a fit.
+
+    @abc.abstractmethod
+    def uncertainty(self, setup: FitSetup, result: SearchResult) -> Uncertainty:
+        """Return how precise the estimates of a search are."""
 
     @abc.abstractmethod
     def values(self, uncertainty: Uncertainty) -> np.ndarray:
@@ -163,3 +168,298 @@ class AbstractSystem(abc.ABC):
     @abc.abstractmethod
     def shown_minima(self, uncertainty: Uncertainty) -> Sequence[Minimum]:
         """Return the minima that tell of the search."""
+
+
+@final
+@dataclass(frozen=True)
+class Undisturbed(AbstractSystem):
+    """A system that follows its equation."""
+
+    process: None = None
+    kind_of_residuals: ClassVar[str] = ""
+    why_unchecked: ClassVar[str] = "finer ones failed"
+    about_correlation: ClassVar[str] = (
+        f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
+    )
+
+    def uncertainty(self, setup, result):
+        return Uncertainty(setup, result)
+
+    def values(self, uncertainty):
+        return model_values(uncertainty)
+
+    def residuals(self, uncertainty, fitted):
+        return residuals_of(uncertainty, fitted)
+
+    def checks(self, uncertainty, values):
+        return test_residuals(uncertainty, values)
+
+    def noise(self, uncertainty):
+        return uncertainty.noise
+
+    def criteria(self, uncertainty, fitted):
+        setup, result = uncertainty.setup, uncertainty.search_result
+        free = setup.free_count(uncertainty.information)
+        return setup.misfit.criteria(setup, result, fitted, free)
+
+    def assess(self, uncertainty, known, level, found):
+        return assess(uncertainty, known, level, found)
+
+    def profile(self, uncertainty, j, level, found):
+        return profiles(uncertainty, level, [j], found)[0]
+
+    def most_moves(self, starts):
+        # A search from one start is for the nearest minimum, and stays there.
+        return _MOST_MOVES if starts > 1 else 0
+
+    def predict(self, uncertainty, problem, times, parameters, level):
+        return predict(uncertainty, problem, times, parameters, level)
+
+    def check_draws(self, what):
+        pass
+
+    def states(self, solution):
+        return np.asarray(solution.x)
+
+    def trajectory(self, solution, zero):
+        return lambda t: solution(t + zero)
+
+    def curve(self, fit, t):
+        return observed(fit.problem, fit.solution, t)
+
+    def solutions(self, solution):
+        return (solution,)
+
+    def method(self, starts, seed):
+        return f"least squares from {starts} starts, seed {seed}"
+
+    def about_search(self, uncertainty, states, seconds):
+        solver = uncertainty.setup.model.solver
+        lines = [_about_minima(uncertainty, seconds)]
+        if isinstance(solver, AbstractAdaptive):
+            name = wording.solver_name(type(solver).__name__)
+            stiff = ", for stiff equations" if isinstance(solver, Radau) else ""
+            lines.append(f"Solved by {name}, with adaptive steps{stiff}.")
+        return lines
+
+    def about_steps(self, solver):
+        if not isinstance(solver, AbstractAdaptive):
+            return f"Give a larger {wording.STEPS}."
+        tolerance = wording.tolerance(type(solver).__name__, "1e-9")
+        return f"Give a smaller tolerance, as {tolerance}."
+
+    def about_noise_models(self, text):
+        return text
+
+    def large_residuals(self, uncertainty):
+        return find_large_residuals(uncertainty)
+
+    def shown_profiles(self, found):
+        return found
+
+    def shown_minima(self, uncertainty):
+        return distinct_minima(uncertainty)
+
+
+UNDISTURBED = Undisturbed()
+# The estimate moves to a better fit at most this often.
+_MOST_MOVES = 2
+
+
+def _about_minima(uncertainty: Uncertainty, seconds: float) -> str:
+    """Say how many minima there are, and how often the best was reached."""
+    starts = uncertainty.search_result.starts
+    text = "1 start" if starts == 1 else f"{starts} starts"
+    if uncertainty.setup.has_networks:  # Minima in weights mean nothing.
+        return f"{text}, {seconds:.2g} s."
+    minima, text = distinct_minima(uncertainty), f"{text}, {seconds:.2g} s; "
+    reached = _reached(minima[0].starts if minima else 0)
+    if len(minima) <= 1:
+        return f"{text}one minimum, {reached}."
+    rise = (minima[1].loss - minima[0].loss) / uncertainty.residual_variance
+    where = (
+        f"{rise:.3g} above it"
+        if rise >= 0
+        else f"with a faster history or a longer delay, {-rise:.3g} below it"
+    )
+    return (
+        f"{text}{len(minima)} minima, the best {reached}, the next {where} in "
+        "chi-square."
+    )
+
+
+def _reached(starts: int) -> str:
+    """Say from how many independent starts a minimum was reached."""
+    if starts == 0:
+        return "reached only from perturbed fits"
+    return "reached once" if starts == 1 else f"reached {starts} times"
+
+
+# A profile of a disturbed system is given at this many values, over twice the width of
+# the interval.
+_PROFILE_VALUES = 9
+
+
+@final
+@dataclass(frozen=True)
+class Disturbed(AbstractSystem):
+    """A system that is itself disturbed, with the `process` noise and the path that it
+    took. The `information` about the free values is the inverse of their covariance, in
+    the unit of chi-square."""
+
+    process: ProcessNoise
+    information: np.ndarray
+    kind_of_residuals: ClassVar[str] = (
+        "data minus what was expected from the values before, in units of its error"
+    )
+    why_unchecked: ClassVar[str] = "shorter ones take too long"
+    about_correlation: ClassVar[str] = ""
+
+    def uncertainty(self, setup, result):
+        return Uncertainty(setup, result, known=self.information)
+
+    def values(self, uncertainty):
+        return self.process.fitted[..., None]
+
+    def residuals(self, uncertainty, fitted):
+        return self.process.residuals
+
+    def checks(self, uncertainty, values):
+        """Test the residuals one step ahead."""
+        setup, data = uncertainty.setup, uncertainty.setup.data
+        noise, process = uncertainty.search_result.noise, self.process
+        fit = rebuild(setup, uncertainty.theta, process, noise)
+        directions = innovations(fit)[1] @ uncertainty.covariance_factor
+        how = uncertainty.freedom, uncertainty.noise_is_known
+        return tuple(
+            run_tests(data, process.fitted, process.residuals, directions, *how)
+        )
+
+    def noise(self, uncertainty):
+        return uncertainty.search_result.noise
+
+    def criteria(self, uncertainty, fitted):
+        """Compute the criteria averaged over all paths. The levels of both kinds of
+        noise count as parameters."""
+        setup, process = uncertainty.setup, self.process
+        k = setup.free_count(uncertainty.information) + process.levels
+        return criteria_of(-2 * process.log_likelihood, k, setup.count)
+
+    def assess(self, uncertainty, known, level, found):
+        count = len(uncertainty.theta)
+        each = tuple(self.profile(uncertainty, j, level, found) for j in range(count))
+        return Assessment(
+            profiles=each,
+            verdicts=tuple(verdicts(uncertainty, each, [], {})),
+            ties=(),
+            fitted=self.process.fitted,
+            checks=self.checks(uncertainty, self.values(uncertainty)),
+            level=level,
+        )
+
+    def profile(self, uncertainty, j, level, found):
+        """Return a parabola, since the path is linear around the fit. A delay has no
+        negative values in its interval."""
+        q = quantile(level, uncertainty.freedom)
+        theta, free = uncertainty.theta, uncertainty.setup.model.free
+        variance = float(uncertainty.covariance[j, j])
+        half = q * np.sqrt(variance)
+        low, high = theta[j] - half, theta[j] + half
+        if j in free.delays and np.isfinite(low):
+            low = max(low, 0.0)
+        shares = np.linspace(-2, 2, _PROFILE_VALUES)
+        shares = shares if np.isfinite(half) and half > 0 else shares[:1] * 0
+        direction = (
+            uncertainty.covariance[:, j] / variance if len(shares) > 1 else 0 * theta
+        )
+        moved = np.where(np.isfinite(half), half, 0.0) * shares
+        return Profile(
+            name=free.names[j],
+            estimate=float(theta[j]),
+            quantile=q,
+            interval=(float(low), float(high)),
+            reached=(float(theta[j] + moved[0]), float(theta[j] + moved[-1])),
+            values=theta[j] + moved,
+            r=q * np.abs(shares),
+            theta=theta + moved[:, None] * direction,
+        )
+
+    def most_moves(self, starts):
+        return 0
+
+    def predict(self, uncertainty, problem, times, parameters, level):
+        """Return the path in the data and the expected one beyond, with its band."""
+        if parameters:
+            self.check_draws("`predict` with other `parameters`")
+        setup, noise = uncertainty.setup, uncertainty.search_result.noise
+        fit = rebuild(setup, uncertainty.theta, self.process, noise)
+        mean, sd = path_at(fit, self.process.is_relative, times)
+        noise = np.where(setup.measured, noise, 0.0)
+        q = quantile(level, uncertainty.freedom)
+        half_width, noisy = q * sd, q * np.hypot(sd, noise)
+        return Prediction(
+            times,
+            setup.data.names,
+            mean,
+            sd,
+            mean - half_width,
+            mean + half_width,
+            mean - noisy,
+            mean + noisy,
+            np.ones(mean.shape, bool),
+            level,
+            (),
+            setup.data,
+        )
+
+    def check_draws(self, what):
+        raise ValueError(
+            f"{what} is for fits by `LeastSquares()`; this one is by "
+            "`MultipleShooting()`, whose disturbances it does not know."
+        )
+
+    def states(self, solution):
+        return self.process.x
+
+    def trajectory(self, solution, zero):
+        nodes, states = jnp.asarray(self.process.t), jnp.asarray(self.process.x)
+
+        def path(t: Any) -> Any:
+            x = [jnp.interp(t, nodes, column) for column in states.T]
+            before = solution(jnp.minimum(t, 0.0))
+            return jnp.where(t[:, None] < 0, before, jnp.stack(x, axis=1))
+
+        return path
+
+    def curve(self, fit, t):
+        return fit.predict(t).mean
+
+    def solutions(self, solution):
+        return ()
+
+    def method(self, starts, seed):
+        return f"multiple shooting, seed {seed}"
+
+    def about_search(self, uncertainty, states, seconds):
+        share = " of its level" if self.process.is_relative else ""
+        named = zip(states, self.process.sd.tolist())
+        noise = ", ".join(f"{name} {sd:.3g}{share}" for name, sd in named)
+        return [
+            f"Process noise (estimated), per square root of time: {noise}. By multiple "
+            f"shooting; {seconds:.2g} s."
+        ]
+
+    def about_steps(self, solver):
+        return "Fit a part of the record, for which shorter steps are possible."
+
+    def about_noise_models(self, text):
+        return ""
+
+    def large_residuals(self, uncertainty):
+        return None  # The path follows the data.
+
+    def shown_profiles(self, found):
+        return ()
+
+    def shown_minima(self, uncertainty):
+        return ()

@@ -57,7 +57,7 @@ def delayed_state(fit: "AbstractFit") -> Section | None:
     for fits whose curve is not a solution of the equation alone."""
     if fit.model is not None and not fit.model.delayed:
         return None
-    if getattr(fit, "experiments", {}) or getattr(fit, "process", None) is not None:
+    if getattr(fit, "experiments", {}):
         return None
     end = fit.data.T - fit.time_zero
     charts, names = [], fit.state_names
@@ -65,10 +65,11 @@ def delayed_state(fit: "AbstractFit") -> Section | None:
         if not 0 < tau < end:
             continue
         t = np.linspace(tau, end, _POINTS) + fit.time_zero
-        now, before = np.asarray(fit.solution(t)), np.asarray(fit.solution(t - tau))
-        for i, name in enumerate(names):
-            if np.all(np.isfinite(now[:, i])):
-                charts.append(_loop(name, delay, now[:, i], before[:, i]))
+        for solution in fit.system.solutions(fit.solution):
+            now, before = np.asarray(solution(t)), np.asarray(solution(t - tau))
+            for i, name in enumerate(names):
+                if np.all(np.isfinite(now[:, i])):
+                    charts.append(_loop(name, delay, now[:, i], before[:, i]))
     if not charts:
         return None
     about = (

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._figures.chart import loss_chart, profile_chart, search_chart
-from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices
 from .._search.batches import Minimum
 from .blocks import Block, Charts, Matrix, Prose, Section, TableBlock
@@ -54,11 +53,11 @@ def _judgement(fit: "AbstractFit") -> list[Block]:
 
 def profiles(fit: "Estimate") -> Section | None:
     """Return the section on profiles; None without intervals by profiles."""
-    if fit.assessment is None or fit.process is not None:
+    if fit.assessment is None:
         return None
     share = f"{100 * fit.level:g}%"
     named = named_indices(len(fit.names), fit.networks)
-    found = [fit.assessment.profiles[j] for j in named]
+    found = fit.system.shown_profiles([fit.assessment.profiles[j] for j in named])
     charts = [
         profile_chart(profile, share)
         for profile in found[:_MOST_PROFILES]
@@ -120,8 +119,8 @@ def _about(names: Sequence[str], values: np.ndarray) -> str:
 def search(fit: "Estimate") -> Section | None:
     """Return the section on the search; None for a fit by multiple shooting, which
     starts from another fit."""
-    minima = distinct_minima(fit.uncertainty)
-    if fit.process is not None or not minima:
+    minima = fit.system.shown_minima(fit.uncertainty)
+    if not minima:
         return None
     about = (
         "Each dot is a start of the search that was followed to its end, sorted by the "

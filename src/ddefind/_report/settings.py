@@ -82,9 +82,7 @@ def _search_rows(fit: "Estimate") -> list[tuple[str, str]]:
     if not _has_delay(fit):
         known.pop("tau", None)  # which nothing reads
     fixed = [f"{n} = {v:.6g}" for n, v in known.items() if isinstance(v, float)]
-    method = f"least squares from {fit.starts} starts, seed {fit.seed}"
-    if fit.process is not None:
-        method = f"multiple shooting, seed {fit.seed}"
+    method = fit.system.method(fit.starts, fit.seed)
     known = "estimated" if fit.data.sd is None else "given"
     plain = f"Gaussian, standard deviations {known}"
     rows = [("method", method), ("noise", setup.misfit.title(setup) or plain)]

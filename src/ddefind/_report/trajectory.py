@@ -148,11 +148,7 @@ def residuals(fit: "Estimate") -> Section:
         for name, each in zip(fit.data.names, fit.residuals.T)
         if np.isfinite(each).sum() > 2
     ]
-    kind = fit.setup.misfit.kind_of_residuals
-    if fit.process is not None:
-        kind = (
-            "data minus what was expected from the values before, in units of its error"
-        )
+    kind = fit.system.kind_of_residuals or fit.setup.misfit.kind_of_residuals
     unit = (
         f"Residuals are {kind}. If the model is right, they lie around zero "
         "without a pattern, 95% of them between -2 and 2."

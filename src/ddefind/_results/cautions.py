@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._engine.adaptive.methods import AbstractAdaptive
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import (
     CHI,
@@ -25,7 +24,7 @@ from .._util.shown import listed
 from .status import Status
 
 if TYPE_CHECKING:
-    from .._inference.assessment import Assessment, Misfit
+    from .._inference.assessment import Assessment, LargeResiduals
     from .estimate import Estimate
 
 
@@ -59,24 +58,21 @@ _NATURAL = {
 }
 
 
-def cautions(
-    fit: "Estimate", assessment: "Assessment", misfit: "Misfit | None"
-) -> list[str]:
+def cautions(fit: "Estimate", assessment: "Assessment") -> list[str]:
     """Return sentences about the data, the minimum and the residuals; none for a good
-    fit. `misfit` is the quantity whose residuals are larger than its scatter."""
+    fit."""
+    large = fit.system.large_residuals(fit.uncertainty)
     sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
     sentences += [*_explained(fit, assessment), *_bounds(fit), *_short_delays(fit)]
     sentences += [*_long_delays(fit), *_priors(fit), _tie(fit, assessment)]
-    sentences += [_no_noise(fit, assessment), _large_residuals(misfit)]
+    sentences += [_no_noise(fit, assessment), _large_residuals(large)]
     sentences += [_small_chi_square(fit, assessment)]
     # Where the search may have failed, it is not the model that is to blame.
-    what = "the model" if misfit is None else "this fit"
+    what = "the model" if large is None else "this fit"
     failures = failed(list(assessment.checks))
     sentences += [_failed_test(fit, test, what) for test in failures]
-    if fit.process is None and any(test.test == WHITE for test in failures):
-        sentences.append(
-            f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
-        )
+    if any(test.test == WHITE for test in failures):
+        sentences.append(fit.system.about_correlation)
     sentences.append(_other_history(fit, assessment))
     return [sentence for sentence in sentences if sentence]
 
@@ -130,19 +126,11 @@ def _step_error(fit: "Estimate") -> str:
     if error <= _STEP_ERROR or fit.search_result.interrupted:
         return ""
     if not np.isfinite(error):
-        why = (
-            "finer ones failed" if fit.process is None else "shorter ones take too long"
-        )
+        why = fit.system.why_unchecked
         return f"The solver's steps could not be checked: {why}."
-    remedy = f"Give a larger {wording.STEPS}."
-    if fit.process is not None:
-        remedy = "Fit a part of the record, for which shorter steps are possible."
-    elif isinstance(fit.solver, AbstractAdaptive):
-        name = type(fit.solver).__name__
-        remedy = f"Give a smaller tolerance, as {wording.tolerance(name, '1e-9')}."
     return (
         f"The solver's steps matter: with half of them the estimates moved by "
-        f"{error:.2g} standard errors. {remedy}"
+        f"{error:.2g} standard errors. {fit.system.about_steps(fit.solver)}"
     )
 
 
@@ -242,11 +230,11 @@ def _tie(fit: "Estimate", assessment: "Assessment") -> str:
     )
 
 
-def _large_residuals(misfit: "Misfit | None") -> str:
-    if misfit is None:
+def _large_residuals(large: "LargeResiduals | None") -> str:
+    if large is None:
         return ""
     return (
-        f"The residuals of `{misfit.quantity}` are {misfit.factor:.2g} times as large "
+        f"The residuals of `{large.quantity}` are {large.factor:.2g} times as large "
         "as the scatter of neighbouring values: the search may have missed the best "
         "minimum, or the model misses something. Give bounds or start values "
         f"{wording.BOUNDS_OR_START_VALUES}, more starts, as {wording.starts(200)}, or "
@@ -313,7 +301,7 @@ def _failed_test(fit: "Estimate", check: ResidualTest, what: str) -> str:
         )
     if check.test == SPREAD:
         about, other = misfit.about_growth(fit.setup, check.quantity)
-        other = other if fit.process is None else ""
+        other = fit.system.about_noise_models(other)
         return (
             f"The residuals of `{check.quantity}` grow with its level (Glejser, {p}): "
             f"{about}{other}."
@@ -322,8 +310,7 @@ def _failed_test(fit: "Estimate", check: ResidualTest, what: str) -> str:
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
     remedy = misfit.about_outlier(fit.setup, check.quantity)
-    if fit.process is not None:
-        remedy = ""
+    remedy = fit.system.about_noise_models(remedy)
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
         f"standard deviations off ({p}): look at it{remedy}."

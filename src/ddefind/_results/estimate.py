@@ -12,33 +12,19 @@ import numpy as np
 from .._data.study_data import experiment_labels
 from .._engine.solution import Solution
 from .._equation.equation import Equation
-from .._inference.assessment import (
-    Assessment,
-    find_misfit,
-    has_fit,
-    is_rejected,
-    model_values,
-    residuals_of,
-    test_residuals,
-)
+from .._inference.assessment import Assessment, has_fit, is_rejected
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
-from .._inference.disturbed import (
-    disturbed_criteria,
-    disturbed_profile,
-    predict_disturbed,
-    test_innovations,
-)
 from .._inference.explained import Explained
 from .._inference.follow_profile import FoundEnds
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.posterior import sample
-from .._inference.predict import Prediction, predict, read_times
+from .._inference.predict import Prediction, read_times
 from .._inference.profile import Profile
-from .._inference.profile_intervals import profiles
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
+from .._inference.system import UNDISTURBED, AbstractSystem
 from .._problem.network_weights import count_weights, named_indices, network_name
 from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
@@ -76,8 +62,8 @@ class Estimate(AbstractFit):
     `histories` are the kinds of history that `history="auto"` compared, the chosen one
     first, each with its BIC less that of the chosen one.
 
-    `process` holds the process noise of a fit by `MultipleShooting`, and the path that
-    the system took; it is None for one by `LeastSquares`.
+    With `MultipleShooting`, `process` holds the process noise and the path that the
+    system took; with `LeastSquares` it is None.
 
     A study has `problems`, one for each experiment (and `models`, if it is of texts:
     the equations with the inputs and doses of each), and its `experiments` are fits by
@@ -91,7 +77,6 @@ class Estimate(AbstractFit):
     search_result: SearchResult = field(repr=False)
     assessment: Assessment | None = field(repr=False)
     histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
-    process: ProcessNoise | None = field(default=None, repr=False)
     problems: tuple[Problem, ...] = field(default=(), repr=False)
     models: tuple[Equation, ...] = field(default=(), repr=False)
     study: "Estimate | None" = field(default=None, repr=False)
@@ -131,14 +116,15 @@ class Estimate(AbstractFit):
         """The standard deviation of the noise of each measured quantity, as given or as
         estimated: from the squares of the residuals over the degrees of freedom. If it
         differs from value to value, the root mean square."""
-        sd = self.search_result.noise
-        if not self.setup.weights_are_absolute and self.process is None:
-            # The search counted every free parameter as determined.
-            searched = self.setup if self.study is None else self.study.setup
-            sd = sd * np.sqrt(searched.freedom / self.freedom)
+        sd = self.system.noise(self.uncertainty).tolist()
         measured = self.setup.measured & np.isfinite(self.loss)
-        named = zip(self.data.names, sd.tolist(), measured)
+        named = zip(self.data.names, sd, measured)
         return {name: value for name, value, is_in in named if is_in}
+
+    @property
+    def process(self) -> ProcessNoise | None:
+        """The process noise, and the path that the system took; None without it."""
+        return self.system.process
 
     @property
     def process_noise(self) -> dict[str, float] | None:
@@ -160,7 +146,7 @@ class Estimate(AbstractFit):
     def uncertainty(self) -> Uncertainty:
         """The curvature of the sum of squares at the estimates."""
         if self.study is None:
-            return Uncertainty(self.setup, self.search_result)
+            return self.system.uncertainty(self.setup, self.search_result)
         place = self.study.setup.joint.place[self.experiment]
         whole = self.study.uncertainty
         return Uncertainty(self.setup, self.search_result, whole, place)
@@ -271,24 +257,20 @@ class Estimate(AbstractFit):
         index = self.setup.model.free.index(name)
         if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
-        if self.process is not None:
-            return disturbed_profile(self.uncertainty, index, level)
         with self._counted_ends(progress) as found:
-            return profiles(self.uncertainty, level, [index], found)[0]
+            return self.system.profile(self.uncertainty, index, level, found)
 
     @cached_property
-    def _values_with_derivatives(self) -> np.ndarray:
-        return model_values(self.uncertainty)
+    def _values(self) -> np.ndarray:
+        return self.system.values(self.uncertainty)
 
     @property
     def fitted(self) -> np.ndarray:
         """What the model says at the times of the data, of the shape of `data.x`. With
         process noise it is the path that the system took."""
-        if self.process is not None:
-            return self.process.fitted
         if self.assessment is not None:
             return self.assessment.fitted
-        return self._values_with_derivatives[..., 0]
+        return self._values[..., 0]
 
     @property
     def residuals(self) -> np.ndarray:
@@ -296,9 +278,7 @@ class Estimate(AbstractFit):
         process noise the model is what was expected from the values before. Where the
         noise has a model they are quantile residuals, which a right model leaves
         standard Gaussian."""
-        if self.process is not None:
-            return self.process.residuals
-        return residuals_of(self.uncertainty, self.fitted)
+        return self.system.residuals(self.uncertainty, self.fitted)
 
     @cached_property
     def checks(self) -> tuple[ResidualTest, ...]:
@@ -307,9 +287,7 @@ class Estimate(AbstractFit):
         through the data, or where there is no fit."""
         if self.assessment is not None:
             return self.assessment.checks
-        if self.process is not None:
-            return test_innovations(self.uncertainty, self.process)
-        return test_residuals(self.uncertainty, self._values_with_derivatives)
+        return self.system.checks(self.uncertainty, self._values)
 
     @property
     def failed_checks(self) -> tuple[ResidualTest, ...]:
@@ -333,11 +311,7 @@ class Estimate(AbstractFit):
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
-        free = self.setup.free_count(self.search_result.best.gram[0])
-        if self.process is not None:
-            return disturbed_criteria(self.uncertainty, self.process, free)
-        misfit, result = self.setup.misfit, self.search_result
-        return misfit.criteria(self.setup, result, self.fitted, free)
+        return self.system.criteria(self.uncertainty, self.fitted)
 
     # What follows from the fit
 
@@ -366,11 +340,9 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         self._check_one_data_set("`predict`")
         at = read_times(times, self.data.T, self.time_zero)
-        if self.process is not None:
-            if parameters:
-                self._refuse("`predict` with other `parameters`")
-            return predict_disturbed(self.uncertainty, self.process, at, level)
-        found = predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        found = self.system.predict(
+            self.uncertainty, self.problem, at, parameters or {}, level
+        )
         return replace(found, t=found.t + self.time_zero, data=self.data)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
@@ -388,8 +360,8 @@ class Estimate(AbstractFit):
         are stable, and the period with which disturbances oscillate."""
         self._check_there_is_a_fit()
         self._check_one_data_set("`stability`")
-        states = self.solution.x if self.process is None else self.process.x
-        return stability(self.uncertainty, np.asarray(states), self.state_names)
+        states = self.system.states(self.solution)
+        return stability(self.uncertainty, states, self.state_names)
 
     def bootstrap(
         self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
@@ -418,15 +390,8 @@ class Estimate(AbstractFit):
         """Return the fit with its intervals, or refuse what it cannot be drawn for."""
         self._check_there_is_a_fit()
         self._check_whole(what)
-        if self.process is not None:
-            self._refuse(what)
+        self.system.check_draws(what)
         return self if self.assessment is not None else self.with_intervals()
-
-    def _refuse(self, what: str) -> None:
-        raise ValueError(
-            f"{what} is for fits by `LeastSquares()`; this one is by "
-            "`MultipleShooting()`, whose disturbances it does not know."
-        )
 
     # How it is shown and kept
 
@@ -480,9 +445,7 @@ class Estimate(AbstractFit):
         """Return the warnings that follow from the assessment of a whole fit."""
         if self.assessment is None or self.study is not None:
             return []
-        # With process noise the path follows the data.
-        misfit = find_misfit(self.uncertainty) if self.process is None else None
-        return cautions(self, self.assessment, misfit)
+        return cautions(self, self.assessment)
 
     def file_content(self) -> dict[str, Any]:
         self._check_whole("`save`")
@@ -527,10 +490,7 @@ def _one_experiment(fit: Estimate, e: int) -> Estimate:
     squares = np.nansum((data.x - fitted) ** 2, axis=0)
     weighted = result.points.weights * (np.nan_to_num(data.x) - fitted) ** 2
     loss = float(np.sum(np.where(result.points.weights > 0, weighted, 0.0)))
-    gram = np.zeros((1, 1 + len(theta), 1 + len(theta)))
-    gram[0, 0, 0] = loss
-    best = replace(result.best, gram=gram, squares=squares[None])
-    is_plain = not setup.weights_are_absolute and len(result.noise) == 1
+    best = result.best.of_loss(theta, loss, squares)
     return replace(
         fit,
         problem=fit.problems[e],
@@ -540,7 +500,7 @@ def _one_experiment(fit: Estimate, e: int) -> Estimate:
         data=data,
         names=part.setup.model.free.names,
         best=theta,
-        loss=float(squares.sum()) if is_plain else loss,
+        loss=float(setup.shown_loss(np.array(loss), squares)),
         setup=part.setup,
         search_result=replace(result, best=best),
         assessment=None,
@@ -557,7 +517,7 @@ def make_estimate(
     seconds: float,
     equation: Equation | None,
     assessment: Assessment | None = None,
-    process: ProcessNoise | None = None,
+    system: AbstractSystem = UNDISTURBED,
 ) -> Estimate:
     """Make the estimate of a search; `problem` has the values of what is fixed. For a
     study there is one for each experiment."""
@@ -567,5 +527,5 @@ def make_estimate(
         seconds=seconds,
         model=equation,
         assessment=assessment,
-        process=process,
+        system=system,
     )

@@ -9,8 +9,6 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.study_data import experiment_labels
-from .._inference.assessment import assess
-from .._inference.disturbed import assess_disturbed
 from .._inference.evidence_intervals import most_probable, moved_profiles
 from .._inference.follow_profile import FoundEnds
 from .._inference.profile import Profile
@@ -51,11 +49,7 @@ def search_fields(
     status = STATUS[int(best.status[0])]
     if search_result.interrupted:
         status = Status.interrupted
-    loss = float(best.loss[0])
-    # One quantity without given noise: its plain sum of squares.
-    is_plain = not setup.weights_are_absolute and len(search_result.noise) == 1
-    if is_plain and np.isfinite(loss):
-        loss = float(best.squares[0].sum())
+    loss = float(setup.shown_loss(best.loss, best.squares)[0])
     first = np.where(np.isnan(setup.guess), theta, setup.guess)
     # On a mesh n is the number of steps in the record.
     n, is_mesh = int(best.n[0]), setup.model.mesh is not None
@@ -89,9 +83,8 @@ def search_fields(
     }
 
 
-# A fit is noticeably better if chi-square is lower by the square of this. The estimate
-# moves to such a fit at most this often.
-_NOTICEABLE_R, _MOST_MOVES = 0.3, 2
+# A fit is noticeably better if chi-square is lower by the square of this.
+_NOTICEABLE_R = 0.3
 
 
 def with_intervals(
@@ -101,15 +94,10 @@ def with_intervals(
     `show_found` is called with the number of ends that are found.
 
     If a profile comes across a fit that is better than the best one, the search missed
-    it: the estimate moves there, and its intervals are computed again. A search from
-    one start is for the nearest minimum, and stays there."""
-    uncertainty, process = estimate.uncertainty, estimate.process
-    if process is not None:
-        return replace(
-            estimate, assessment=assess_disturbed(uncertainty, process, level)
-        )
-    assessment = assess(uncertainty, None, level, show_found)
-    for _ in range(_MOST_MOVES if estimate.starts > 1 else 0):
+    it: the estimate moves there, and its intervals are computed again."""
+    assess = estimate.system.assess
+    assessment = assess(estimate.uncertainty, None, level, show_found)
+    for _ in range(estimate.system.most_moves(estimate.starts)):
         better = _better_result(estimate, assessment.profiles)
         if better is None:
             break

@@ -18,6 +18,7 @@ from .._inference.explained import Explained, OtherHistory
 from .._inference.identifiability import NOT_JUDGED, Verdict
 from .._inference.profile import Profile
 from .._inference.residual_tests import ResidualTest
+from .._inference.system import UNDISTURBED, Disturbed
 from .._problem.driving import with_same_tables
 from .._problem.history import time_zero
 from .._problem.parameters import parameter_arrays, with_values
@@ -278,7 +279,10 @@ def _from_setup(
 ) -> Estimate:
     """Make the fit from its setup; a study has a problem for each experiment."""
     result = _search_result(content["search"], setup.points())
-    process = content["process"]
+    process, best = content["process"], result.best
+    system = UNDISTURBED
+    if process is not None:
+        system = Disturbed(ProcessNoise(**process), best.gram[0, 1:, 1:])
     histories = tuple((kind, rise) for kind, rise in content["histories"])
     estimate = make_estimate(
         setup,
@@ -288,7 +292,7 @@ def _from_setup(
         content["seconds"],
         equation,
         _assessment(content, setup.model.free.names),
-        None if process is None else ProcessNoise(**process),
+        system,
     )
     return replace(estimate, histories=histories)
 

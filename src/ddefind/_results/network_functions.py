@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from .._equation.equation import Equation
@@ -103,20 +102,8 @@ def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
 
 
 def _trajectory(fit: "AbstractFit") -> Trajectory:
-    """Return the fitted trajectory, counted from the time at which the history ends; of
-    a system that is disturbed, the path that it took."""
-    process, zero = getattr(fit, "process", None), fit.time_zero
-    solution = fit.solution
-    if process is None:
-        return lambda t: solution(t + zero)
-    nodes, states = jnp.asarray(process.t), jnp.asarray(process.x)
-
-    def path(t: Any) -> Any:
-        x = [jnp.interp(t, nodes, column) for column in states.T]
-        before = solution(jnp.minimum(t, 0.0))
-        return jnp.where(t[:, None] < 0, before, jnp.stack(x, axis=1))
-
-    return path
+    """Return the fitted trajectory, counted from the time at which the history ends."""
+    return fit.system.trajectory(fit.solution, fit.time_zero)
 
 
 def _unseen(network: Network) -> np.ndarray:

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._engine.adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, NOT_DETERMINED, NOT_JUDGED, reasons
-from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices, without_weights
-from .._shooting.process_noise import ProcessNoise
 from .._util import wording
 from .._util.files import nonfinite_as_none
 from .._util.shown import Cells, decimals, format_interval, format_number, listed
@@ -167,13 +164,11 @@ def _has_estimate(fit: "Estimate", j: int) -> bool:
 
 def sentences(fit: "Estimate") -> list[str]:
     """Return the sentences below the table, without the warnings."""
-    if fit.process is not None:
-        lines = [_about_noise(fit), _about_process(fit, fit.process), fit.message]
-    elif fit.study is not None:
+    if fit.study is not None:
         return [_about_noise(fit), _ONE_OF_STUDY]
-    else:
-        lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]
-        lines += [_about_minima(fit), *_about_solver(fit), fit.message]
+    how = fit.uncertainty, fit.state_names, fit.seconds
+    lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]
+    lines += [*fit.system.about_search(*how), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     named = named_indices(len(fit.names), fit.networks)
@@ -182,15 +177,6 @@ def sentences(fit: "Estimate") -> list[str]:
         lines.append(_EXPLANATION)
     verdicts = reasons([fit.assessment.verdicts[j] for j in named])
     return [*lines, *(without_weights(v, fit.names, fit.networks) for v in verdicts)]
-
-
-def _about_solver(fit: "Estimate") -> list[str]:
-    """Name the solver, if it is not one with fixed steps."""
-    if not isinstance(fit.solver, AbstractAdaptive):
-        return []
-    name = wording.solver_name(type(fit.solver).__name__)
-    stiff = ", for stiff equations" if isinstance(fit.solver, Radau) else ""
-    return [f"Solved by {name}, with adaptive steps{stiff}."]
 
 
 def _about_noise(fit: "Estimate") -> str:
@@ -229,42 +215,3 @@ def _about_histories(fit: "Estimate") -> list[str]:
     higher = [f"{rise:.3g} with `{kind}`" for kind, rise in others if rise < np.inf]
     above = f"; BIC is higher by {', '.join(higher)}" if higher else ""
     return [f"History chosen by evidence: `{chosen}`{above}."]
-
-
-def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
-    """Describe the process noise, which only fits by multiple shooting have."""
-    named = zip(fit.state_names, process.sd.tolist())
-    share = " of its level" if process.is_relative else ""
-    noise = ", ".join(f"{name} {sd:.3g}{share}" for name, sd in named)
-    return (
-        f"Process noise (estimated), per square root of time: {noise}. By multiple "
-        f"shooting; {fit.seconds:.2g} s."
-    )
-
-
-def _about_minima(fit: "Estimate") -> str:
-    minima = distinct_minima(fit.uncertainty)
-    starts = "1 start" if fit.starts == 1 else f"{fit.starts} starts"
-    if fit.setup.has_networks:  # Minima in weights mean nothing.
-        return f"{starts}, {fit.seconds:.2g} s."
-    text = f"{starts}, {fit.seconds:.2g} s; "
-    reached = _reached(minima[0].starts if minima else 0)
-    if len(minima) <= 1:
-        return f"{text}one minimum, {reached}."
-    rise = (minima[1].loss - minima[0].loss) / fit.uncertainty.residual_variance
-    where = (
-        f"{rise:.3g} above it"
-        if rise >= 0
-        else f"with a faster history or a longer delay, {-rise:.3g} below it"
-    )
-    return (
-        f"{text}{len(minima)} minima, the best {reached}, the next {where} in "
-        "chi-square."
-    )
-
-
-def _reached(starts: int) -> str:
-    """Say from how many independent starts a minimum was reached."""
-    if starts == 0:
-        return "reached only from perturbed fits"
-    return "reached once" if starts == 1 else f"reached {starts} times"

@@ -18,6 +18,7 @@ from .._engine.solution import Solution
 from .._engine.solve import solve
 from .._equation.equation import Equation
 from .._inference.learned_function import LearnedFunction
+from .._inference.system import UNDISTURBED, AbstractSystem
 from .._problem.delays import delay_values
 from .._problem.history import time_zero
 from .._problem.network_weights import (
@@ -84,7 +85,7 @@ class AbstractFit(AbstractShown):
     parameters, by `names`. `model` is the text equation that was fitted, if any.
 
     `max_step` is the largest step of the solver, where the steps do not follow from
-    `steps_per_delay`, and else None."""
+    `steps_per_delay`, and else None. `system` is what the system is taken to be."""
 
     problem: Problem
     data: Any
@@ -98,6 +99,7 @@ class AbstractFit(AbstractShown):
     steps_per_delay: int = field(repr=False)
     max_step: float | None = field(default=None, repr=False)
     model: Equation | None = None
+    system: AbstractSystem = field(default=UNDISTURBED, repr=False)
 
     @property
     def values(self) -> dict[str, float]:

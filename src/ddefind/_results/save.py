@@ -262,7 +262,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         },
         "free": _free(setup),
         "histories": fit.histories,
-        "search": _search(fit.search_result),
+        "search": _search(fit.search_result, fit.uncertainty.information),
         "profiles": profiles,
         "assessment": None if assessment is None else _assessment(assessment),
         "process": None if fit.process is None else dict(vars(fit.process)),
@@ -285,12 +285,14 @@ def _free(setup: FitSetup) -> dict[str, Any]:
     }
 
 
-def _search(result: SearchResult) -> dict[str, Any]:
+def _search(result: SearchResult, information: np.ndarray) -> dict[str, Any]:
     best = result.best
+    gram = np.array(best.gram[0])
+    gram[1:, 1:] = information
     return {
         "best": {
             "theta": best.theta[0],
-            "gram": best.gram[0],
+            "gram": gram,
             "squares": best.squares[0],
             "evaluations": best.evaluations[0],
             "status": best.status[0],

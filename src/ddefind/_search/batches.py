@@ -65,7 +65,7 @@ from .levenberg_marquardt import (
 )
 from .normal_equations import LeastSquaresModel, work_buffer
 from .same_minimum import agree, first_at_minimum, predicted_rise
-from .setup import CAPACITY, MESH_CAPACITY, FitSetup, effective_count, standard_errors
+from .setup import CAPACITY, MESH_CAPACITY, FitSetup, standard_errors
 
 # The number of fits that one call of the compiled program runs, one after the other.
 BLOCK_SIZE = 16
@@ -124,6 +124,14 @@ class RefinedFits:
     @property
     def converged(self) -> np.ndarray:
         return np.isin(self.status, (GRADIENT, STEP, EXACT, KINK, SLOW, PROBABLE))
+
+    def of_loss(
+        self, theta: np.ndarray, loss: float, squares: np.ndarray
+    ) -> "RefinedFits":
+        """Return one fit of which S is known, and not its linearisation."""
+        gram = np.zeros((1, 1 + len(theta), 1 + len(theta)))
+        gram[0, 0, 0] = loss
+        return replace(self, theta=theta[None], gram=gram, squares=squares[None])
 
     def unit(self, setup: FitSetup) -> float:
         """Return the unit of chi-square, from the best of the fits."""
@@ -480,15 +488,6 @@ def _log_determinants(fits: RefinedFits) -> np.ndarray:
         sign, found[row] = np.linalg.slogdet(fits.gram[row, 1:, 1:])
         found[row] = found[row] if sign > 0 else 0.0
     return found
-
-
-def effective_weights(setup: FitSetup, fits: RefinedFits) -> float:
-    """Count the weights of networks that the data determine in the first fit."""
-    if not setup.has_networks:
-        return 0.0
-    priors = setup.model.priors
-    assert priors is not None
-    return effective_count(fits.gram[0, 1:, 1:], priors.weight, setup.is_weight)
 
 
 def slow_frequency_limit(setup: FitSetup, theta: np.ndarray) -> np.ndarray:

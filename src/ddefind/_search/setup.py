@@ -472,6 +472,19 @@ class FitSetup:
         """Return the variance of the weighted residuals, the unit of chi-square."""
         return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
 
+    def final_noise(self, noise: np.ndarray, freedom: int) -> np.ndarray:
+        """Return the noise levels of a fit with other degrees of `freedom` than its
+        search had, if they are estimated from the residuals."""
+        absolute = self.weights_are_absolute
+        return noise if absolute else noise * np.sqrt(self.freedom / freedom)
+
+    def shown_loss(self, loss: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """Return the loss that a fit shows, from `squares` [..., k]: of one quantity
+        whose noise is not given the plain sum of squares."""
+        is_plain = not self.weights_are_absolute and squares.shape[-1] == 1
+        plain = squares[..., 0] if is_plain else loss
+        return np.where(np.isfinite(loss), plain, loss)
+
     # The priors, and the number of parameters.
 
     def prior_penalty(self, theta: np.ndarray) -> float:
@@ -483,14 +496,22 @@ class FitSetup:
         value = np.where(is_log, np.log(np.where(is_log, theta, 1.0)), theta)
         return float(np.sum(priors.weight * (value - priors.mean) ** 2))
 
-    def effective_dimension(self, gram: np.ndarray) -> float:
-        """Count the parameters that the data determine, from the normal equations."""
-        (variances, count), priors = _variances(gram), self.model.priors
+    def effective_weights(self, information: np.ndarray) -> float:
+        """Count the weights of networks that the data determine."""
+        if not self.has_networks:
+            return 0.0
+        priors = self.model.priors
+        assert priors is not None
+        return effective_count(information, priors.weight, self.is_weight)
+
+    def effective_dimension(self, information: np.ndarray) -> float:
+        """Count the parameters that the data determine."""
+        (variances, count), priors = _variances(information), self.model.priors
         if priors is None:
             return float(count)
         return float(count - np.sum(variances * np.where(priors.log, 0, priors.weight)))
 
-    def free_count(self, gram: np.ndarray) -> float:
+    def free_count(self, information: np.ndarray) -> float:
         """Count the free parameters, those with a prior by the share that the prior
         does not determine, and unlike `effective_dimension` also what the data do not
         determine."""
@@ -498,7 +519,7 @@ class FitSetup:
         if priors is None:
             return float(p)
         has_prior = np.asarray(priors.weight) != 0
-        shares = np.where(has_prior, _variances(gram)[0] * priors.weight, 0.0)
+        shares = np.where(has_prior, _variances(information)[0] * priors.weight, 0.0)
         return float(p - np.sum(shares))
 
 
@@ -506,10 +527,9 @@ class FitSetup:
 _ZERO_EIGENVALUE = 1e-10
 
 
-def _variances(gram: np.ndarray) -> tuple[np.ndarray, int]:
+def _variances(information: np.ndarray) -> tuple[np.ndarray, int]:
     """Compute the variances of the parameters from the matrix of the normal equations,
     over the determined directions; return also how many these are."""
-    information = gram[1:, 1:]
     norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     values, vectors = np.linalg.eigh(information / norms[:, None] / norms)
     kept = values > _ZERO_EIGENVALUE

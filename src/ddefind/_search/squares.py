@@ -33,7 +33,6 @@ from .batches import (
     SURVIVORS_WITH_NETWORKS,
     RefinedFits,
     SearchResult,
-    effective_weights,
     keep_distinct,
     refine,
     score,
@@ -212,7 +211,11 @@ def noise_from_residuals(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     numbers of values. A quantity with so few values that the model might pass through
     all of them gets the pooled noise of the others, relative to its spread."""
     count = np.isfinite(setup.data.x).sum(axis=0)
-    freedom = count * (setup.freedom - effective_weights(setup, fits)) / setup.count
+    freedom = (
+        count
+        * (setup.freedom - setup.effective_weights(fits.gram[0, 1:, 1:]))
+        / setup.count
+    )
     if setup.has_networks:
         freedom = np.maximum(freedom, 0.1 * count)
     size = spread(setup.data)
