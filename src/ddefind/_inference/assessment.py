@@ -225,12 +225,6 @@ def model_values(uncertainty: Uncertainty) -> np.ndarray:
     return observed_at_data(uncertainty.setup, uncertainty.theta, int(best.n[0]))
 
 
-def residuals_of(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """Compute the residuals in units of the noise; NaN where nothing was measured."""
-    setup = uncertainty.setup
-    return setup.misfit.residuals(setup, uncertainty.search_result, fitted)
-
-
 def test_residuals(
     uncertainty: Uncertainty, values: np.ndarray
 ) -> tuple[ResidualTest, ...]:
@@ -244,12 +238,12 @@ def test_residuals(
     is_exact = status == levenberg_marquardt.EXACT and not result.interrupted
     if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
         return ()
-    sd = setup.misfit.sizes(setup, result, fitted)
+    sd = setup.misfit.sizes(uncertainty, fitted)
     with np.errstate(over="ignore", invalid="ignore"):
         directions = values[..., 1:] / sd[..., None] @ uncertainty.covariance_factor
     # Derivatives may overflow where values do not; then no direction is removed.
     if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
         directions = directions[..., :0]
-    residuals = residuals_of(uncertainty, fitted)
+    residuals = setup.misfit.residuals(uncertainty, fitted)
     is_known, freedom = uncertainty.noise_is_known, uncertainty.freedom
     return tuple(run_tests(data, fitted, residuals, directions, freedom, is_known))

@@ -97,15 +97,7 @@ def bootstrap(
         raise ValueError(f'`kind` must be "parametric" or "residual", not {kind!r}.')
     setup, best = uncertainty.setup, uncertainty.search_result.best
     random = np.random.default_rng(seed)
-    points = setup.misfit.simulated(
-        setup,
-        uncertainty.search_result,
-        fitted,
-        uncertainty.freedom,
-        n,
-        kind,
-        random,
-    )
+    points = setup.misfit.simulated(uncertainty, fitted, n, kind, random)
     theta = np.repeat(best.theta, n, axis=0)
     fits = refine(setup, theta, points, np.repeat(best.n, n))
     failed = np.isin(fits.status, (LIMIT, STUCK, NO_START)) | ~np.isfinite(fits.loss)

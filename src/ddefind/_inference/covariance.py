@@ -22,12 +22,7 @@ import numpy as np
 from .._data.study_data import rows_of
 from .._problem.network_weights import Networks
 from .._search.batches import SearchResult, refine
-from .._search.setup import (
-    FitSetup,
-    degrees_of_freedom,
-    determined_shares,
-    residual_variance,
-)
+from .._search.setup import FitSetup, degrees_of_freedom, determined_shares
 
 # Eigenvalues of the information matrix, scaled to a unit diagonal, that are below this
 # are zero up to rounding errors. Beside networks, whose weights have priors, no
@@ -223,8 +218,7 @@ class Uncertainty:
         if self.study is not None:
             return self.study.residual_variance
         loss = float(self.search_result.best.loss_above_rounding[0])
-        is_known = self.setup.weights_are_absolute
-        return residual_variance(loss, self.freedom, is_known=is_known)
+        return self.setup.residual_variance(loss, self.freedom)
 
     @cached_property
     def noise(self) -> np.ndarray:
@@ -245,8 +239,7 @@ class Uncertainty:
         more values than determined directions. Then no standard error is known."""
         if self.study is not None:
             return self.study.noise_unknown
-        is_known = self.setup.weights_are_absolute
-        return not is_known and self.setup.count <= self.dimension
+        return self.setup.noise_is_unknown(self.dimension)
 
     # The covariance.
 
@@ -315,7 +308,7 @@ class Uncertainty:
         """Return the root of the excess chi-square at the ends of a profile
         interval."""
         q = self.quantile(level)
-        return self.setup.misfit.excess(self.setup, q, self.freedom)
+        return self.setup.misfit.excess(self, q)
 
 
 class Propagated(NamedTuple):

@@ -270,19 +270,13 @@ def _alternatives(
 
 def _compared(before: Uncertainty, after: Uncertainty) -> tuple[float, float, float]:
     """Compare two fits: their sums of squares without priors, and the p-value of the
-    difference by an F-test, or by a chi-square test where the noise is given."""
-    from scipy.special import chdtrc, fdtrc
-
+    difference."""
     noise = before.search_result.noise
     squares = tuple(
-        each.setup.misfit.without_priors(each.setup, each.search_result.best, noise)
-        for each in (before, after)
+        each.setup.misfit.without_priors(each, noise) for each in (before, after)
     )
     k = [each.setup.effective_dimension(each.information) for each in (before, after)]
     more = max(k[1] - k[0], 1e-3)
     fall = max(squares[0] - squares[1], 0.0)
-    if before.setup.weights_are_absolute:
-        return *squares, float(chdtrc(more, fall))
     freedom = max(before.setup.count - k[1], 1.0)
-    ratio = fall / more / max(squares[1] / freedom, 1e-300)
-    return *squares, float(fdtrc(more, freedom, ratio))
+    return *squares, before.setup.p_of_fall(fall, more, squares[1], freedom)

@@ -157,7 +157,7 @@ def predict(
     values = observed(model, theta, times, n, len(setup.data.names))
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(model, theta, times, values)
-    noise = setup.misfit.new_sizes(setup, search_result, mean)
+    noise = setup.misfit.new_sizes(uncertainty, mean)
     sd, moved = propagate(uncertainty, gradient, noise)
     moved = moved & ~is_given
     q = uncertainty.quantile(level)
@@ -169,7 +169,7 @@ def predict(
         sd,
         mean - q * sd,
         mean + q * sd,
-        *setup.misfit.new_ends(setup, search_result, mean, sd, q),
+        *setup.misfit.new_ends(uncertainty, mean, sd, q),
         np.all(~moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, moved, gradient, networks)),

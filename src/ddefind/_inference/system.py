@@ -29,7 +29,6 @@ from .assessment import (
     assess,
     find_large_residuals,
     model_values,
-    residuals_of,
     test_residuals,
 )
 from .covariance import Uncertainty, quantile
@@ -189,7 +188,7 @@ class Undisturbed(AbstractSystem):
         return model_values(uncertainty)
 
     def residuals(self, uncertainty, fitted):
-        return residuals_of(uncertainty, fitted)
+        return uncertainty.setup.misfit.residuals(uncertainty, fitted)
 
     def checks(self, uncertainty, values):
         return test_residuals(uncertainty, values)
@@ -198,9 +197,7 @@ class Undisturbed(AbstractSystem):
         return uncertainty.noise
 
     def criteria(self, uncertainty, fitted):
-        setup, result = uncertainty.setup, uncertainty.search_result
-        free = setup.free_count(uncertainty.information)
-        return setup.misfit.criteria(setup, result, fitted, free)
+        return uncertainty.setup.misfit.criteria(uncertainty, fitted)
 
     def assess(self, uncertainty, known, level, found):
         return assess(uncertainty, known, level, found)

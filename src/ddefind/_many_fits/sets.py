@@ -305,10 +305,7 @@ class Sets:
 
     def residual_variance(self, loss: np.ndarray) -> np.ndarray:
         """Return the unit of chi-square of each set, given its lowest loss."""
-        if self.template.weights_are_absolute:
-            return np.ones(len(self))
-        unit = np.maximum(loss / self.freedom, 1e-300)
-        return np.where(np.isfinite(loss), unit, 1.0)
+        return self.template.residual_variance(loss, self.freedom)
 
     def noise_from_residuals(self, squares: np.ndarray) -> np.ndarray:
         """Return the noise of each quantity [sets, k] from the sums of `squares`."""

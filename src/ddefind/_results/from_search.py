@@ -133,13 +133,7 @@ def _better_result(
     if lowest > -1 and after > 2 * before:
         return None
     found = moved_to(setup, result, theta, estimate.seed)
-    measured = setup.measured
-    count = np.isfinite(setup.data.x).sum(axis=0)[measured]
-    with np.errstate(divide="ignore"):
-        before, after = (
-            np.sum(count * np.log(each.best.squares[0, measured]))
-            for each in (result, found)
-        )
-    if setup.weights_are_absolute:
-        before, after = result.best.loss[0], found.best.loss[0]
+    before, after = (
+        setup.misfit.comparable(setup, each.best)[0] for each in (result, found)
+    )
     return found if after < before else None

@@ -53,7 +53,7 @@ from .batches import (
 )
 from .bounds import Bounds
 from .levenberg_marquardt import NormalEquations, Priors
-from .misfit import NOISE, AbstractMisfit, criteria_of
+from .misfit import NOISE, AbstractFitted, AbstractMisfit, criteria_of
 from .normal_equations import normal_equations
 from .setup import FitSetup
 from .squares import Squares, given_noise, noise_from_residuals
@@ -360,20 +360,20 @@ class Likelihood(AbstractMisfit):
     def knows_noise(self, setup):
         return setup.model.free.noise_count == 0
 
-    def excess(self, setup, q, freedom):
+    def excess(self, fit, q):
         # The size of the noise is fitted again along a profile: where Student's
         # statistic is t, the excess is freedom * log(1 + t^2 / freedom).
-        if self.knows_noise(setup):
+        if self.knows_noise(fit.setup):
             return q
-        return float(np.sqrt(freedom * np.log1p(q**2 / freedom)))
+        return float(np.sqrt(fit.freedom * np.log1p(q**2 / fit.freedom)))
 
-    def residuals(self, setup, result, fitted):
-        return _by_parts(_quantile_residuals, setup, result, fitted)
+    def residuals(self, fit, fitted):
+        return _by_parts(_quantile_residuals, fit, fitted)
 
-    def sizes(self, setup, result, fitted):
-        return 1 / _by_parts(_information_roots, setup, result, fitted)
+    def sizes(self, fit, fitted):
+        return 1 / _by_parts(_information_roots, fit, fitted)
 
-    def simulated(self, setup, result, fitted, freedom, n, kind, random):
+    def simulated(self, fit, fitted, n, kind, random):
         """A simulated value below a limit is only known to be below it: the limit of
         its own time or, where all limits of a quantity are the same, this one."""
         if kind == "residual":
@@ -381,12 +381,12 @@ class Likelihood(AbstractMisfit):
                 'With a noise model `kind` must be "parametric": the noise differs '
                 "from value to value."
             )
-        times, _, weights, below = result.points
+        times, _, weights, below = fit.search_result.points
 
         def simulate(part: FitSetup, theta: np.ndarray, fitted: np.ndarray):
             return _simulated(part, theta, fitted, n, random)
 
-        values, is_below = _by_parts(simulate, setup, result, fitted, axis=2)
+        values, is_below = _by_parts(simulate, fit, fitted, axis=2)
         return NoisyPoints(
             np.broadcast_to(times, (n, *np.shape(times))),
             values,
@@ -394,30 +394,34 @@ class Likelihood(AbstractMisfit):
             None if below is None else is_below.astype(bool),
         )
 
-    def new_sizes(self, setup, result, mean):
+    def new_sizes(self, fit, mean):
         sizes = np.zeros(mean.shape)
-        for noise in fitted_noise(setup, result.best.theta[0]):
+        for noise in fitted_noise(fit.setup, fit.search_result.best.theta[0]):
             f = mean[:, noise.column]
             sizes[:, noise.column] = noise.model.size(f, noise.usual)
         return sizes
 
-    def new_ends(self, setup, result, mean, sd, q):
+    def new_ends(self, fit, mean, sd, q):
         low, high = mean - q * sd, mean + q * sd
-        for noise in fitted_noise(setup, result.best.theta[0]):
+        for noise in fitted_noise(fit.setup, fit.search_result.best.theta[0]):
             c = noise.column
             low[:, c], high[:, c] = noise_interval(noise, mean[:, c], sd[:, c], q)
         return low, high
 
-    def without_priors(self, setup, best, noise):
-        return float(self.deviances(setup, best)[0])
+    def without_priors(self, fit, noise):
+        return float(self.deviances(fit.setup, fit.search_result.best)[0])
 
     def deviances(self, setup, fits):
         """Return what fits minimise, without the priors and without the correction for
         degrees of freedom."""
         return fits.loss - np.array([_added(setup, theta) for theta in fits.theta])
 
-    def criteria(self, setup, result, fitted, free):
+    def comparable(self, setup, fits):
+        return fits.loss
+
+    def criteria(self, fit, fitted):
         """Compute the criteria at the greatest likelihood."""
+        setup, result = fit.setup, fit.search_result
         charges, rests = 0 * self.charges, np.ones_like(self.rests)
         plain = replace(self, charges=charges, rests=rests)
         plain = replace(setup, model=replace(setup.model, misfit=plain))
@@ -427,6 +431,7 @@ class Likelihood(AbstractMisfit):
             plain.misfit.deviances(plain, best)[0],
             self.deviances(setup, result.best)[0],
         )
+        free = setup.free_count(fit.information)
         return criteria_of(float(deviance), free, setup.count)
 
     # Words.
@@ -674,14 +679,14 @@ def fitted_noise(part: FitSetup, theta: np.ndarray) -> list[FittedNoise]:
 
 def _by_parts(
     function: Callable[[FitSetup, np.ndarray, np.ndarray], np.ndarray],
-    setup: FitSetup,
-    result: SearchResult,
+    fit: AbstractFitted,
     fitted: np.ndarray,
     axis: int = 0,
 ) -> np.ndarray:
     """Join `function(part, local values, fitted rows)` of all experiments, whose noise
     may differ, along an axis."""
-    theta, pairs = result.best.theta[0], each_part(setup.data, fitted)
+    setup, theta = fit.setup, fit.search_result.best.theta[0]
+    pairs = each_part(setup.data, fitted)
     found = [
         function(part, setup.local(theta, e), rows)
         for e, (part, (_, rows)) in enumerate(zip(setup.parts, pairs))

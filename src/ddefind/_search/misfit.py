@@ -18,7 +18,7 @@ that its prior does not determine, so that k need not be a whole number."""
 
 import abc
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -41,6 +41,20 @@ if TYPE_CHECKING:
 FIRST_LOOK, SECOND_LOOK = "first look", "second look"
 NOISE, FINER_STEPS = "noise", "finer steps"
 PHASES = FIRST_LOOK, SECOND_LOOK, NOISE, FINER_STEPS
+
+
+class AbstractFitted(Protocol):
+    """What a misfit reads of a fit: its setup, the result of its search, its degrees of
+    freedom, and the information about its free values."""
+
+    @property
+    def setup(self) -> "FitSetup": ...
+    @property
+    def search_result(self) -> "SearchResult": ...
+    @property
+    def freedom(self) -> int: ...
+    @property
+    def information(self) -> np.ndarray: ...
 
 
 class AbstractMisfit(eqx.Module):
@@ -158,60 +172,40 @@ class AbstractMisfit(eqx.Module):
         """Whether the noise is given, and nothing of it was learned."""
 
     @abc.abstractmethod
-    def excess(self, setup: "FitSetup", q: float, freedom: int) -> float:
+    def excess(self, fit: AbstractFitted, q: float) -> float:
         """Return the root of the excess chi-square at the ends of a profile interval
         that is 2 q standard errors wide where a profile is a parabola."""
 
     @abc.abstractmethod
-    def residuals(
-        self, setup: "FitSetup", result: "SearchResult", fitted: np.ndarray
-    ) -> np.ndarray:
+    def residuals(self, fit: AbstractFitted, fitted: np.ndarray) -> np.ndarray:
         """Compute the residuals in units of the noise, [N, k]; NaN where nothing was
         measured."""
 
     @abc.abstractmethod
-    def sizes(
-        self, setup: "FitSetup", result: "SearchResult", fitted: np.ndarray
-    ) -> np.ndarray:
+    def sizes(self, fit: AbstractFitted, fitted: np.ndarray) -> np.ndarray:
         """Compute the unit of a change of each prediction: one over the square root of
         the information of the value about it, which is the standard deviation of
         Gaussian noise."""
 
     @abc.abstractmethod
     def simulated(
-        self,
-        setup: "FitSetup",
-        result: "SearchResult",
-        fitted: np.ndarray,
-        freedom: int,
-        n: int,
-        kind: str,
-        random: np.random.Generator,
+        self, fit: AbstractFitted, fitted: np.ndarray, n: int, kind: str, random: Any
     ) -> Any:
-        """Simulate the points of `n` data sets."""
+        """Simulate the points of `n` data sets, with random numbers from `random`."""
 
     @abc.abstractmethod
-    def new_sizes(
-        self, setup: "FitSetup", result: "SearchResult", mean: np.ndarray
-    ) -> np.ndarray:
+    def new_sizes(self, fit: AbstractFitted, mean: np.ndarray) -> np.ndarray:
         """Return the size of the noise of new values at predictions [times, k]."""
 
     @abc.abstractmethod
     def new_ends(
-        self,
-        setup: "FitSetup",
-        result: "SearchResult",
-        mean: np.ndarray,
-        sd: np.ndarray,
-        q: float,
+        self, fit: AbstractFitted, mean: np.ndarray, sd: np.ndarray, q: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends between which new values are expected, `q` standard
         deviations from predictions with the uncertainty `sd`."""
 
     @abc.abstractmethod
-    def without_priors(
-        self, setup: "FitSetup", best: "RefinedFits", noise: np.ndarray
-    ) -> float:
+    def without_priors(self, fit: AbstractFitted, noise: np.ndarray) -> float:
         """Return S without what priors and corrections add. Where the noise is not
         known, it is weighted by the `noise` levels; of one quantity it is the plain sum
         of squares."""
@@ -221,14 +215,12 @@ class AbstractMisfit(eqx.Module):
         """Return minus two log-likelihoods of fits, up to a constant of the data."""
 
     @abc.abstractmethod
-    def criteria(
-        self,
-        setup: "FitSetup",
-        result: "SearchResult",
-        fitted: np.ndarray,
-        free: float,
-    ) -> "Criteria":
-        """Compute the information criteria of a fit with `free` free parameters."""
+    def comparable(self, setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
+        """Return what can be compared between fits whose weights may differ."""
+
+    @abc.abstractmethod
+    def criteria(self, fit: AbstractFitted, fitted: np.ndarray) -> "Criteria":
+        """Compute the information criteria of a fit."""
 
     # Words for the sentences that are printed with a fit.
 

@@ -14,7 +14,6 @@ the two stages of a fit:
   the directions in parameter space that the data determine there. A direction without
   influence on the residuals absorbs no noise, and must not cost a degree of freedom."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -85,17 +84,6 @@ def standard_errors(information: np.ndarray) -> np.ndarray:
     scaled = scale[:, None] * information * scale
     variances = np.diagonal(np.linalg.pinv(scaled, rcond=1e-13, hermitian=True))
     return np.sqrt(np.maximum(variances, 0.0)) * scale
-
-
-def residual_variance(loss: float, freedom: int, *, is_known: bool) -> float:
-    """Return the variance of the weighted residuals, which is the unit of chi-square.
-
-    It is one where the weights are already those of the noise (`is_known`), and where
-    there is no fit (the weighted sum of squares `loss` is not finite). Otherwise it is
-    estimated as `loss` over the degrees of freedom."""
-    if is_known or not math.isfinite(loss):
-        return 1.0
-    return max(loss / freedom, 1e-300)
 
 
 # How far a second difference may be from zero, relative to the values.
@@ -468,9 +456,32 @@ class FitSetup:
         free = int(np.sum(~self.is_weight)) - self.model.free.noise_count
         return degrees_of_freedom(self.count, determined=free)
 
-    def residual_variance(self, loss: float) -> float:
-        """Return the variance of the weighted residuals, the unit of chi-square."""
-        return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
+    def residual_variance(self, loss: Any, freedom: Any = None) -> Any:
+        """Return the variance of the weighted residuals, the unit of chi-square.
+
+        It is one where the weights are already those of the noise, and where there is
+        no fit (the weighted sum of squares `loss` is not finite). Otherwise it is
+        estimated as `loss` over the degrees of `freedom`, by default those of the
+        search."""
+        freedom = self.freedom if freedom is None else freedom
+        is_one = self.weights_are_absolute | ~np.isfinite(loss)
+        return np.where(is_one, 1.0, np.maximum(loss / freedom, 1e-300))[()]
+
+    def noise_is_unknown(self, determined: int) -> bool:
+        """Whether nothing is known of the noise, which would have to be estimated from
+        no more values than there are `determined` directions."""
+        return not self.weights_are_absolute and self.count <= determined
+
+    def p_of_fall(self, fall: float, more: float, left: float, freedom: float) -> float:
+        """Return the p-value of a fall of S to what is `left`, with this number of
+        `more` parameters: by a chi-square test or, where the noise is not known, by an
+        F-test."""
+        from scipy.special import chdtrc, fdtrc
+
+        if self.weights_are_absolute:
+            return float(chdtrc(more, fall))
+        ratio = fall / more / max(left / freedom, 1e-300)
+        return float(fdtrc(more, freedom, ratio))
 
     def final_noise(self, noise: np.ndarray, freedom: int) -> np.ndarray:
         """Return the noise levels of a fit with other degrees of `freedom` than its

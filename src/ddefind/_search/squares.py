@@ -32,7 +32,6 @@ from .._util.arrays import read, write
 from .batches import (
     SURVIVORS_WITH_NETWORKS,
     RefinedFits,
-    SearchResult,
     keep_distinct,
     refine,
     score,
@@ -44,7 +43,7 @@ from .levenberg_marquardt import (
     prior_gram,
     prior_terms,
 )
-from .misfit import NOISE, AbstractMisfit, criteria_of
+from .misfit import NOISE, AbstractFitted, AbstractMisfit, criteria_of
 from .normal_equations import no_equations, normal_equations, whole_of
 from .setup import FitSetup
 
@@ -388,29 +387,29 @@ class Squares(AbstractMisfit):
     def knows_noise(self, setup):
         return setup.data.sd is not None
 
-    def excess(self, setup, q, freedom):
+    def excess(self, fit, q):
         return q
 
-    def residuals(self, setup, result, fitted):
-        return (setup.data.x - fitted) / _noise_sd(setup, result)
+    def residuals(self, fit, fitted):
+        return (fit.setup.data.x - fitted) / _noise_sd(fit)
 
-    def sizes(self, setup, result, fitted):
-        return np.broadcast_to(_noise_sd(setup, result), setup.data.x.shape)
+    def sizes(self, fit, fitted):
+        return np.broadcast_to(_noise_sd(fit), fitted.shape)
 
-    def simulated(self, setup, result, fitted, freedom, n, kind, random):
+    def simulated(self, fit, fitted, n, kind, random):
         """The noise is Gaussian, or drawn from the residuals of the same quantity.
         Since the fit absorbs a part of the noise, residuals are scaled up by the root
         of values / degrees of freedom."""
-        times, _, weights = result.points
-        sd = _noise_sd(setup, result)
+        times, _, weights = fit.search_result.points
+        sd = _noise_sd(fit)
         sd = np.where(np.isfinite(sd), sd, 1.0)  # where nothing is measured
         shape = (n, *fitted.shape)
         if kind == "parametric":
             noise = sd * random.standard_normal(shape)
         else:
             noise = np.zeros(shape)
-            inflation = np.sqrt(setup.count / freedom)
-            residuals = (setup.data.x - fitted) / sd
+            inflation = np.sqrt(fit.setup.count / fit.freedom)
+            residuals = (fit.setup.data.x - fitted) / sd
             for column, residual in enumerate(residuals.T):
                 measured = residual[np.isfinite(residual)]
                 if len(measured):
@@ -423,14 +422,15 @@ class Squares(AbstractMisfit):
             np.broadcast_to(weights, (n, *weights.shape)),
         )
 
-    def new_sizes(self, setup, result, mean):
-        return np.where(setup.measured, result.noise, 0.0)
+    def new_sizes(self, fit, mean):
+        return np.where(fit.setup.measured, fit.search_result.noise, 0.0)
 
-    def new_ends(self, setup, result, mean, sd, q):
-        noisy = q * np.hypot(sd, self.new_sizes(setup, result, mean))
+    def new_ends(self, fit, mean, sd, q):
+        noisy = q * np.hypot(sd, self.new_sizes(fit, mean))
         return mean - noisy, mean + noisy
 
-    def without_priors(self, setup, best, noise):
+    def without_priors(self, fit, noise):
+        setup, best = fit.setup, fit.search_result.best
         if setup.weights_are_absolute:
             return float(best.loss[0]) - setup.prior_penalty(best.theta[0])
         squares = best.squares[0]
@@ -443,8 +443,11 @@ class Squares(AbstractMisfit):
         mean = fits.squares[:, setup.measured] / count
         return np.sum(count * np.log(np.maximum(mean, 1e-300)), axis=1)
 
-    def criteria(self, setup, result, fitted, free):
-        data = setup.data
+    def comparable(self, setup, fits):
+        return self.deviances(setup, fits)
+
+    def criteria(self, fit, fitted):
+        data, free = fit.setup.data, fit.setup.free_count(fit.information)
         residuals = data.x - fitted
         deviance, levels = 0.0, 0
         for column in np.flatnonzero(np.isfinite(residuals).any(axis=0)):
@@ -497,9 +500,10 @@ class Squares(AbstractMisfit):
         return about + remedy, other
 
 
-def _noise_sd(setup: FitSetup, result: SearchResult) -> np.ndarray:
+def _noise_sd(fit: AbstractFitted) -> np.ndarray:
     """Return the standard deviation of the noise, given with the data or estimated."""
-    return result.noise if setup.data.sd is None else setup.data.sd
+    given = fit.setup.data.sd
+    return fit.search_result.noise if given is None else given
 
 
 def _deviance(r: np.ndarray, sd: np.ndarray | float) -> float:
