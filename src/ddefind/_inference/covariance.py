@@ -13,9 +13,10 @@ the variance of the function is $g^T C g = |H^T g|^2$. A function that changes a
 direction that the data do not determine is itself not determined. A combination of the
 same parameters that does not change along that direction is determined."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
@@ -41,6 +42,43 @@ def quantile(level: float, freedom: int | None) -> float:
 
     upper = 0.5 * (1 + level)
     return float(ndtri(upper) if freedom is None else stdtrit(freedom, upper))
+
+
+_T = TypeVar("_T")
+
+
+def _of_whole(
+    compute: Callable[["Uncertainty"], _T], part: Callable[["Uncertainty", _T], _T]
+) -> cached_property[_T]:
+    """Return a property that is computed once for a whole study, and its `part` in an
+    experiment."""
+
+    def read(uncertainty: "Uncertainty") -> _T:
+        whole = uncertainty.study
+        if whole is None:
+            return compute(uncertainty)
+        return part(uncertainty, getattr(whole, compute.__name__))
+
+    read.__doc__ = compute.__doc__
+    return cached_property(read)
+
+
+def _shared(compute: Callable[["Uncertainty"], _T]) -> cached_property[_T]:
+    """Make a property that all experiments of a study share."""
+    return _of_whole(compute, lambda _, value: value)
+
+
+def _picked(known: Any) -> Callable[..., cached_property[np.ndarray]]:
+    """Make a property of which an experiment has the rows of its own free values, and
+    `known` for known values."""
+
+    def part(uncertainty: "Uncertainty", array: np.ndarray) -> np.ndarray:
+        place = uncertainty.place
+        assert place is not None
+        is_free = (place >= 0).reshape(-1, *(1,) * (array.ndim - 1))
+        return np.where(is_free, array[place], known)
+
+    return lambda compute: _of_whole(compute, part)
 
 
 @final
@@ -91,13 +129,6 @@ class Uncertainty:
             found.append(Uncertainty(self.setup.parts[e], part, self, joint.place[e]))
         return tuple(found)
 
-    def _of_study(self, array: np.ndarray, known: Any) -> np.ndarray:
-        """Pick the rows of an array of the study that belong to the free values of this
-        experiment; `known` stands for known values."""
-        assert self.place is not None
-        is_free = (self.place >= 0).reshape(-1, *(1,) * (array.ndim - 1))
-        return np.where(is_free, array[self.place], known)
-
     # What the data determine.
 
     @property
@@ -106,24 +137,20 @@ class Uncertainty:
         best = self.search_result.best
         return best.gram[0, 1:, 1:] if self.known is None else self.known
 
-    @cached_property
+    @_picked(False)
     def at_bound(self) -> np.ndarray:
         """Whether each estimate is on a bound."""
-        if self.study is not None:
-            return self._of_study(self.study.at_bound, False)
         width = self.setup.upper - self.setup.lower
         near = 1e-9 * np.where(np.isfinite(width), width, 0.0)
         theta = self.theta
         return (theta <= self.setup.lower + near) | (theta >= self.setup.upper - near)
 
-    @cached_property
+    @_picked(0.0)
     def sensitivity_norms(self) -> np.ndarray:
         """The norm of each column of the weighted Jacobian.
 
         Zero means that the data do not depend on the value: doubling it would change
         the residuals by less than 1e-7 of the noise."""
-        if self.study is not None:
-            return self._of_study(self.study.sensitivity_norms, 0.0)
         best = self.search_result.best
         if not np.isfinite(best.loss[0]):
             return np.zeros(len(self.theta))
@@ -162,12 +189,10 @@ class Uncertainty:
         """The number of directions that the data determine."""
         return int(np.sum(self._eigen[0] > self._zero))
 
-    @cached_property
+    @_picked(0.0)
     def undetermined(self) -> np.ndarray:
         """The directions that the data do not determine, [p, directions]. An element is
         a change of a value multiplied by its sensitivity norm."""
-        if self.study is not None:
-            return self._of_study(self.study.undetermined, 0.0)
         eigenvalues, vectors = self._eigen
         zero = vectors[:, eigenvalues <= self._zero]
         directions = np.zeros((len(self.theta), zero.shape[1]))
@@ -179,23 +204,19 @@ class Uncertainty:
         """Whether the data leave a direction free, along which all places fit."""
         return self.undetermined.shape[1] > 0
 
-    @cached_property
+    @_picked(False)
     def without_influence(self) -> np.ndarray:
         """Whether each value has no influence, or is part of an undetermined
         direction."""
-        if self.study is not None:
-            return self._of_study(self.study.without_influence, False)
         takes_part = np.any(np.abs(self.undetermined) > 1e-4, axis=1)
         return takes_part | (self.sensitivity_norms == 0)
 
     # The noise.
 
-    @cached_property
+    @_shared
     def freedom(self) -> int:
         """Degrees of freedom: measured values less determined directions; of the
         weights of networks, as many as the data determine. See `_search/setup.py`."""
-        if self.study is not None:
-            return self.study.freedom
         determined = self.dimension
         if self.setup.has_networks:
             named = np.sum(~self.setup.is_weight[self._informative])
@@ -205,27 +226,21 @@ class Uncertainty:
         determined -= int(np.sum(self._informative >= others))
         return degrees_of_freedom(self.setup.count, determined=determined)
 
-    @cached_property
+    @_shared
     def effective_weights(self) -> float:
         """How many weights of networks the data determine."""
-        if self.study is not None:
-            return self.study.effective_weights
         return self.setup.effective_weights(self.information)
 
-    @cached_property
+    @_shared
     def residual_variance(self) -> float:
         """The variance of a weighted residual, the unit of chi-squares."""
-        if self.study is not None:
-            return self.study.residual_variance
         loss = float(self.search_result.best.loss_above_rounding[0])
         return self.setup.residual_variance(loss, self.freedom)
 
-    @cached_property
+    @_shared
     def noise(self) -> np.ndarray:
         """The standard deviation of the noise of each quantity, given or estimated over
         the degrees of freedom; in the search every free parameter cost one."""
-        if self.study is not None:
-            return self.study.noise
         return self.setup.final_noise(self.search_result.noise, self.freedom)
 
     @property
@@ -233,12 +248,10 @@ class Uncertainty:
         """Whether the noise is given, and nothing of it was learned."""
         return self.setup.misfit.knows_noise(self.setup)
 
-    @cached_property
+    @_shared
     def noise_unknown(self) -> bool:
         """Whether the noise is neither given nor can be estimated, since there are no
         more values than determined directions. Then no standard error is known."""
-        if self.study is not None:
-            return self.study.noise_unknown
         return self.setup.noise_is_unknown(self.dimension)
 
     # The covariance.
@@ -265,23 +278,19 @@ class Uncertainty:
         is_limited = np.sum(factor**2, axis=1) > bound_variance
         return np.where(is_limited & ~self.without_influence, 1 / bound_variance, 0.0)
 
-    @cached_property
+    @_picked(0.0)
     def covariance_factor(self) -> np.ndarray:
         """A factor H of the covariance C = H H^T of the free values.
 
         Values on a bound and undetermined directions count as fixed. A value that its
         bounds limit more than the data counts as known to the precision of its bounds:
         otherwise its enormous variance would spoil all others."""
-        if self.study is not None:
-            return self._of_study(self.study.covariance_factor, 0.0)
         return self._covariance_factor(self._bound_information)
 
-    @cached_property
+    @_picked(False)
     def without_information(self) -> np.ndarray:
         """Whether each value has no standard error: it is flat, on a bound, or limited
         by its bounds more than by the data; or the noise is unknown."""
-        if self.study is not None:
-            return self._of_study(self.study.without_information, False)
         is_limited = self._bound_information > 0
         return self.without_influence | self.at_bound | is_limited | self.noise_unknown
 
