@@ -4,7 +4,7 @@ Each function returns a matplotlib `Figure`: one of pyplot's if pyplot is in use
 figure of the user's axes if `ax` is given. The colours can be told apart by
 colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
-May import: `_problem`, `_engine`, `_figures`.
+May import: `_engine`, `_figures`.
 """
 
 from dataclasses import replace
