@@ -103,7 +103,6 @@ class AbstractExperiments(eqx.Module):
         self,
         model: "LeastSquaresModel",
         theta: jax.Array,
-        whole: Any,
         points: Points,
         steps: Any,
         memory: Any,
@@ -146,9 +145,9 @@ class OneExperiment(AbstractExperiments):
     def sum(self, model, theta, whole, quantities, function, tree, memory):
         return function(model, theta, whole, tree, memory)
 
-    def observed(self, model, theta, whole, points, steps, memory):
+    def observed(self, model, theta, points, steps, memory):
         table = jnp.zeros((*points.values.shape, 1 + theta.shape[0]))
-        return _fill(model, theta, whole, points, steps, memory, table)
+        return _fill(model, theta, whole_of(points), points, steps, memory, table)
 
     def stacked(self, model, theta, function, tree):
         return function(model, theta, tree)
@@ -261,7 +260,7 @@ class Experiments(AbstractExperiments):
         zero = no_equations(1 + theta.shape[0], quantities)
         return lax.fori_loop(0, self.count, add, (zero, memory))
 
-    def observed(self, model, theta, whole, points, steps, memory):
+    def observed(self, model, theta, points, steps, memory):
         def fill(e, carry):
             table, memory = carry
             here = self._part(model, e, theta)

@@ -44,7 +44,7 @@ from .levenberg_marquardt import (
     prior_terms,
 )
 from .misfit import NOISE, AbstractFitted, AbstractMisfit, criteria_of
-from .normal_equations import no_equations, normal_equations, whole_of
+from .normal_equations import no_equations, normal_equations
 from .setup import FitSetup
 
 # The system of the rows is solved with at least this damping, so that it stays accurate
@@ -295,7 +295,7 @@ class Squares(AbstractMisfit):
         if not self.stores_rows:
             return normal_equations(model, theta, points, steps, memory)
         observed, memory = model.experiments.observed(
-            model, theta, whole_of(points), points, steps, memory
+            model, theta, points, steps, memory
         )
         squares, rows = _weighted(self.is_robust, points, observed)
         return stored_rows(rows, squares, model.priors, theta), memory
