@@ -628,8 +628,6 @@ def _noise_values(
     likelihood: Any = part.model.misfit
     rough = _rough_of(part)
     for name, model in noise_of(part).items():
-        if isinstance(model, Given) or not model.names:
-            continue
         choice = np.asarray(likelihood.choices[name])
         for row, ratio in enumerate(ratios.tolist()):
             eta = model.stretched(rough[name].eta, rough[name].levels, ratio)
