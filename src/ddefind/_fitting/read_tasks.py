@@ -43,62 +43,59 @@ DataSets: TypeAlias = Data | Sequence[Data]
 Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
 
 
-def one_task(model: Model, data: Data, given: FitOptions) -> tuple[FitTask, FitOptions]:
-    """Return the task of a model that has its parts and a known history, and the
-    options with what an equation says of its parameters."""
-    problem = _problem_of_model(model, data, given)
-    equation = _equation_of_model(model, given)
+def one_task(model: Model, data: Data, given: FitOptions) -> FitTask:
+    """Return the task of a whole model, with a history that is known."""
+    problem, equation = _problem_of_model(model, data, given), _equation_of_model(model)
     matched = matched_data(problem, equation, data)
     problem = scaled_networks(with_noise_of(problem, matched, given.noise), matched)
-    given = _with_settings_of(equation, matched, given)
-    return FitTask(problem, matched, {}, given.seed, equation), given
+    settings = _settings(equation, matched, given.parameters)
+    equations = () if equation is None else (equation,)
+    return FitTask((problem,), matched, settings, given.seed, equations)
 
 
 def study_task(
     model: Model, experiments: Sequence[Experiment], given: FitOptions
-) -> tuple[FitTask, FitOptions]:
-    """Return the task of several experiments, or of a single one, and the options."""
-    if kind := kind_from_data(model, given):
+) -> FitTask:
+    """Return the task of several experiments, or of a single one."""
+    models = [
+        _with_given_history(_with_own_parts(model, each, given, label), given.history)
+        for each, label in zip(experiments, labels_of(experiments))
+    ]
+    if kind := kind_from_data(models[0]):
         raise ValueError(
             f"{wording.history(kind)} is for one data set. Choose another history for "
             "a study, such as `affine`."
         )
-    models = [
-        _with_own_parts(model, each, given, label)
-        for each, label in zip(experiments, labels_of(experiments))
-    ]
     study = make_study(
         experiments,
         [_problem_of_model(m, e.data, given) for m, e in zip(models, experiments)],
-        [_equation_of_model(each, given) for each in models],
+        [_equation_of_model(each) for each in models],
     )
     noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
-    scaled = scaled_together(noisy, study.data.parts)
-    study = replace(study, problems=tuple(scaled))
-    first = study.data.parts[0]
+    problems = tuple(scaled_together(noisy, study.data.parts))
+    first, settings = study.data.parts[0], given.parameters
     for equation in study.models:
-        given = _with_settings_of(equation, first, given)
-    if is_single := len(experiments) == 1:
-        known = {name: Fixed(value) for name, value in study.values[0].items()}
-        given = replace(given, parameters={**(given.parameters or {}), **known})
-    equation = study.models[0] if study.models else None
-    joint = None if is_single else study
-    return FitTask(scaled[0], first, {}, given.seed, equation, joint), given
+        settings = _settings(equation, first, settings)
+    task = FitTask(problems, study.data, settings, given.seed, study.models)
+    if len(experiments) > 1:
+        return replace(task, known=study.values)
+    fixed = {name: Fixed(value) for name, value in study.values[0].items()}
+    return replace(task, data=first, parameters={**(settings or {}), **fixed})
 
 
 def many_tasks(
     problem: Problems, data: DataSets, starts: Starts, given: FitOptions
-) -> tuple[FitTasks, FitOptions]:
-    """Return the tasks of `fit_many`, and the options."""
+) -> FitTasks:
+    """Return the tasks of `fit_many`."""
     problems, sets, own_starts = _given_once_or_for_each(problem, data, starts)
-    problems = [with_given_parts(each, given) for each in problems]
-    if kind := kind_from_data(problems[0], given):
+    problems = [whole_model(each, given) for each in problems]
+    if kind := kind_from_data(problems[0]):
         raise ValueError(
             f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
             "all of them. Call `dd.fit` for each data set, or choose a history."
         )
     _check_one_equation(problems)
-    equation = _equation_of_model(problems[0], given)
+    equation = _equation_of_model(problems[0])
     models = [_problem_of_model(each, sets[0], given) for each in problems]
     matched = _matched(models, equation, sets)
     is_plain = given.noise is None and all(model.noise is None for model in models)
@@ -110,20 +107,35 @@ def many_tasks(
             models = noisy
     if not all(network.has_scales for network in networks_in(models[0])):
         models = scaled_together(*map(list, zip(*_pairs(models, matched))))
-    given = _with_settings_of(equation, matched[0], given)
-    return FitTasks(models, matched, own_starts, given.seed, equation), given
+    settings = _settings(equation, matched[0], given.parameters)
+    return FitTasks(models, matched, own_starts, given.seed, equation, settings)
 
 
-def kind_from_data(model: Any, options: FitOptions) -> str | None:
+def kind_from_data(model: Any) -> str | None:
     """Return the kind of history of a text, if only data can settle it."""
-    if not isinstance(model, Equation):
-        return None
-    history = model.history if options.history is None else options.history
+    history = model.history if isinstance(model, Equation) else None
     is_chosen = isinstance(history, str) and history in CHOSEN_BY_FIT
     return history if is_chosen else None
 
 
-def with_given_parts(model: Any, options: FitOptions) -> Any:
+def whole_model(model: Any, options: FitOptions) -> Any:
+    """Return the model with the inputs, networks, doses and history of the options."""
+    return _with_given_history(_with_given_parts(model, options), options.history)
+
+
+def _with_given_history(model: Any, history: Any) -> Any:
+    """Return the model with this history. A function alone gets it when the data show
+    how many states there are."""
+    if history is not None and isinstance(model, Problem):
+        raise ValueError(
+            "`history` replaces that of an `Equation`; a `Problem` has its own."
+        )
+    if history is None or not isinstance(model, Equation):
+        return model
+    return model.with_history(history)
+
+
+def _with_given_parts(model: Any, options: FitOptions) -> Any:
     """Return the model with the inputs, networks and doses of the options."""
     if options.inputs is not None:
         if not isinstance(model, Equation):
@@ -159,7 +171,7 @@ def _with_own_parts(
     doses = [*(given.doses or ()), *experiment.doses]
     own = replace(given, inputs=inputs or None, doses=doses or None)
     try:
-        return with_given_parts(model, own)
+        return _with_given_parts(model, own)
     except (TypeError, ValueError) as error:
         raise type(error)(f"Experiment {quoted(label)}: {error}") from None
 
@@ -168,7 +180,7 @@ def _problem_of_model(problem: Model, data: Data, options: FitOptions) -> Proble
     """Return the problem to fit."""
     check_instance("data", data, Data, "Data(t, x)")
     if isinstance(problem, Equation):
-        return _with_given_history(problem, options).blank
+        return problem.blank
     if callable(problem) and not isinstance(problem, type):
         return _problem_of_function(problem, data, options.history)
     if isinstance(problem, str):
@@ -181,36 +193,28 @@ def _problem_of_model(problem: Model, data: Data, options: FitOptions) -> Proble
         raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
     check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
     assert isinstance(problem, Problem)
-    if options.history is not None:
-        raise ValueError(
-            "`history` replaces that of an `Equation`; a `Problem` has its own."
-        )
     return problem
 
 
-def _equation_of_model(problem: Model, options: FitOptions) -> Equation | None:
+def _equation_of_model(problem: Model) -> Equation | None:
     """Return the text equation that a problem is or was made from, if any."""
     if isinstance(problem, Equation):
-        return _with_given_history(problem, options)
+        return problem
     return equation_of(problem) if isinstance(problem, Problem) else None
 
 
-def _with_given_history(model: Equation, options: FitOptions) -> Equation:
-    given = options.history
-    return model if given is None else model.with_history(given)
-
-
-def _with_settings_of(
-    equation: Equation | None, data: Data, options: FitOptions
-) -> FitOptions:
-    """Return the options with the ties of an equation, and a delay that it gives."""
+def _settings(
+    equation: Equation | None, data: Data, given: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return the ties of an equation and a delay that it gives, with the given settings
+    of the parameters."""
     if equation is None:
-        return options
+        return given
     settings: dict[str, Any] = dict(equation.settings)
     if not equation.needs_tau:
         # Without a delay only the solver's steps depend on tau.
         settings["tau"] = Fixed(data.T / 10)
-    return replace(options, parameters={**settings, **(options.parameters or {})})
+    return {**settings, **(given or {})}
 
 
 def _problem_of_function(rhs: Callable[..., Any], data: Data, history: Any) -> Problem:

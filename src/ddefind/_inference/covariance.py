@@ -63,6 +63,11 @@ class Uncertainty:
     place: np.ndarray | None = None
 
     @property
+    def whole(self) -> "Uncertainty":
+        """That of the whole study; itself for one data set."""
+        return self if self.study is None else self.study
+
+    @property
     def theta(self) -> np.ndarray:
         """The estimates."""
         return self.search_result.best.theta[0]

@@ -79,7 +79,7 @@ def _data_rows(data: Records) -> list[tuple[str, str]]:
 
 def _search_rows(fit: "Estimate") -> list[tuple[str, str]]:
     setup = fit.setup
-    known = setup.indices_or_values(fit.problems or (fit.problem,))
+    known = setup.indices_or_values()
     if not _has_delay(fit):
         known.pop("tau", None)  # which nothing reads
     fixed = [f"{n} = {v:.6g}" for n, v in known.items() if isinstance(v, float)]

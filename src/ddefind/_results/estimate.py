@@ -1,17 +1,19 @@
 """The result of least squares: estimates, their precision, tests and predictions."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from .._equation.equation import Equation
+from .._adaptive.methods import AbstractAdaptive
+from .._data.data import Data
+from .._data.study_data import Records
 from .._inference.assessment import (
     Assessment,
+    assess_best,
     find_misfit,
     has_fit,
     is_rejected,
@@ -23,6 +25,7 @@ from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
 from .._inference.disturbed import (
+    assess_disturbed,
     disturbed_criteria,
     disturbed_profile,
     predict_disturbed,
@@ -43,11 +46,17 @@ from .._inference.profile import Profile
 from .._inference.profile_intervals import profiles
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
-from .._problem.network_weights import count_weights, named_indices, network_name
+from .._problem.network_weights import (
+    count_weights,
+    named_indices,
+    network_name,
+    networks_of,
+)
 from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
+from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution
 from .._util.errors import check_level
 from .._util.files import nonfinite_as_none
@@ -56,15 +65,31 @@ from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
 from . import printed_table
 from .cautions import cautions
-from .from_search import search_fields, with_intervals
 from .printed_table import limits
 from .result import AbstractFit
 from .save import estimate_content
+from .status import STATUS, Status
+
+if TYPE_CHECKING:
+    from .._equation.equation import Equation
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
 ShowProgress = bool | Callable[[Progress], None] | None
 # Intervals that take less than this many seconds have no bar.
 _PATIENCE = 1.0
+
+
+class Origin(NamedTuple):
+    """How a fit was found: the `seed` of its starts, and the `seconds` that it took.
+
+    `histories` are the kinds of history that `history="auto"` compared, the chosen one
+    first, each with its BIC less that of the chosen one. `interruption` is a sentence
+    on what the fit is if the work was interrupted."""
+
+    seed: int
+    seconds: float
+    histories: tuple[tuple[str, float], ...] = ()
+    interruption: str = Status.interrupted.value
 
 
 @final
@@ -73,49 +98,189 @@ class Estimate(AbstractFit):
     """A fit by least squares, at the best minimum that was found, or by multiple
     shooting.
 
-    The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
-    minima that were found. `assessment` holds what takes further computing: the
-    intervals, the verdicts and the tests of the residuals. It is None where they were
-    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
-    `histories` are the kinds of history that `history="auto"` compared, the chosen one
-    first, each with its BIC less that of the chosen one.
+    - `uncertainty`: the model with its data (`setup`), its best minimum
+      (`search_result`), and the precision of the estimates by the curvature there.
+    - `assessment`: what takes further computing: the intervals, the verdicts and the
+      tests of the residuals. It is None where they were left out (by `fit_many`, or by
+      `intervals=False`); `with_intervals` adds them.
+    - `process`: the process noise of a fit by `MultipleShooting`, and the path that the
+      system took; None for one by `LeastSquares`.
+    - `origin`: how the fit was found.
 
-    `process` holds the process noise of a fit by `MultipleShooting`, and the path that
-    the system took; it is None for one by `LeastSquares`.
+    All else follows from these. The best of `starts` starts was taken, drawn with
+    `seed`; `minima` are the distinct minima that were found. `problems` are the learned
+    problems of the experiments of a study, and `models` the equations with the inputs
+    and doses of each, if it is of texts. Its `experiments` are fits by themselves:
+    `fit.experiments["low"].predict()`."""
 
-    A study has `problems`, one for each experiment (and `models`, if it is of texts:
-    the equations with the inputs and doses of each), and its `experiments` are fits by
-    themselves: `fit.experiments["low"].predict()`. In such a part of a study, `study`
-    is the whole fit and `experiment` the number of the part."""
-
-    start: Problem
-    starts: int
-    seed: int
-    setup: FitSetup = field(repr=False)
-    search_result: SearchResult = field(repr=False)
+    uncertainty: Uncertainty = field(repr=False)
     assessment: Assessment | None = field(repr=False)
-    histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
-    process: ProcessNoise | None = field(default=None, repr=False)
-    problems: tuple[Problem, ...] = field(default=(), repr=False)
-    models: tuple[Equation, ...] = field(default=(), repr=False)
-    study: "Estimate | None" = field(default=None, repr=False)
-    experiment: int = field(default=0, repr=False)
+    process: ProcessNoise | None = field(repr=False)
+    origin: Origin
+
+    # The model with its data
+
+    @property
+    def setup(self) -> FitSetup:
+        """The model with its data, its noise and the bounds of its parameters."""
+        return self.uncertainty.setup
+
+    @cached_property
+    def data(self) -> Records:
+        """The data, with their own times."""
+        data = self.setup.data
+        return data.later(self.time_zero) if isinstance(data, Data) else data
+
+    @property
+    def models(self) -> "tuple[Equation, ...]":
+        """The text equation of each experiment; empty if the model is no text."""
+        return self.setup.equations
+
+    @property
+    def model(self) -> "Equation | None":
+        """The text equation that was fitted, if any."""
+        return next(iter(self.models), None)
+
+    @property
+    def solver(self) -> AbstractSolver | AbstractAdaptive:
+        return self.setup.model.solver
+
+    @property
+    def _has_mesh(self) -> bool:
+        return self.setup.model.mesh is not None
+
+    @property
+    def steps_per_delay(self) -> int:
+        n = int(self.search_result.best.n[0])
+        return self.setup.steps_per_delay if self._has_mesh else n
+
+    @property
+    def max_step(self) -> float | None:
+        """The largest step of the solver on a mesh, where n is their number in the
+        record."""
+        n = int(self.search_result.best.n[0])
+        return self.uncertainty.whole.setup.data.T / n if self._has_mesh else None
+
+    # The minimum
+
+    @property
+    def search_result(self) -> SearchResult:
+        """The best fit of the search, and all minima that it found."""
+        return self.uncertainty.search_result
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the free parameters."""
+        return self.setup.model.free.names
+
+    @property
+    def best(self) -> np.ndarray:
+        """The estimates, by `names`."""
+        return self.uncertainty.theta
+
+    @cached_property
+    def loss(self) -> float:
+        """The weighted sum of squares; of one quantity without given noise the plain
+        one."""
+        best = self.search_result.best
+        has_one = len(self.search_result.noise) == 1
+        is_plain = has_one and not self.setup.weights_are_absolute
+        loss = float(best.loss[0])
+        return float(best.squares[0].sum()) if is_plain and np.isfinite(loss) else loss
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """The learned problem of each experiment; a single one without a study."""
+        return self.setup.problems(self.best)
+
+    @property
+    def problem(self) -> Problem:
+        """The learned problem; of a study that of its first experiment."""
+        return self.problems[0]
+
+    @cached_property
+    def start(self) -> Problem:
+        """The problem at the user's start values, and at the estimates of all else."""
+        guess = self.setup.guess
+        return self.setup.problems(np.where(np.isnan(guess), self.best, guess))[0]
+
+    @cached_property
+    def minima(self) -> tuple[Minimum, ...]:
+        """The distinct minima, best first, with sums of squares in the unit of
+        `loss`."""
+        best_loss = float(self.search_result.best.loss[0])
+        scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
+        return tuple(m._replace(loss=scale * m.loss) for m in self.search_result.minima)
+
+    # How it was found
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        if self.search_result.interrupted:
+            return Status.interrupted
+        return STATUS[int(self.search_result.best.status[0])]
+
+    @property
+    def message(self) -> str:
+        """The same as a sentence."""
+        is_interrupted = self.status is Status.interrupted
+        return self.origin.interruption if is_interrupted else self.status.value
+
+    @property
+    def starts(self) -> int:
+        """How many starts were tried."""
+        return self.search_result.starts
+
+    @property
+    def seed(self) -> int:
+        """The seed of the random starts."""
+        return self.origin.seed
+
+    @property
+    def seconds(self) -> float:
+        """How long the fit took."""
+        return self.origin.seconds
+
+    @property
+    def histories(self) -> tuple[tuple[str, float], ...]:
+        """The kinds of history that were compared, each with its BIC less that of the
+        chosen one, which is the first; empty if only one was fitted."""
+        return self.origin.histories
+
+    def at(
+        self, search_result: SearchResult, seconds: float | None = None
+    ) -> "Estimate":
+        """Return the fit at another minimum, without intervals."""
+        seconds = self.seconds if seconds is None else seconds
+        origin = self.origin._replace(seconds=seconds)
+        return estimate_at(self.setup, search_result, origin)
 
     # The experiments of a study
 
+    @property
+    def is_part(self) -> bool:
+        """Whether this is one experiment of a study. Its uncertainty is that of the
+        whole study."""
+        return self.uncertainty.study is not None
+
     @cached_property
     def experiments(self) -> dict[str, "Estimate"]:
-        """The fit of each experiment of a study by its label; empty for a fit of one
-        data set. Their uncertainty is that of the whole study."""
-        if self.setup.joint is None:
+        """The fit of each experiment of a study by its label, with the estimates of the
+        study; empty for a fit of one data set."""
+        data, parts = self.data, self.uncertainty.parts
+        if isinstance(data, Data):
             return {}
-        return {
-            label: _one_experiment(self, e) for e, label in enumerate(self.data.labels)
-        }
+        found = {}
+        for label, part, fitted in zip(data.labels, parts, data.cut(self.fitted)):
+            minimum = _of_experiment(part, fitted)
+            alone = replace(part, search_result=minimum)
+            found[label] = replace(self, uncertainty=alone, assessment=None)
+        return found
 
     def _check_one_data_set(self, what: str) -> None:
         """Refuse what needs one experiment of a study."""
-        if self.setup.joint is not None:
+        if not isinstance(self.data, Data):
             label = self.data.labels[0]
             raise ValueError(
                 f"{what} is for one experiment of this study: "
@@ -123,7 +288,7 @@ class Estimate(AbstractFit):
             )
 
     def _check_whole(self, what: str) -> None:
-        if self.study is not None:
+        if self.is_part:
             raise ValueError(
                 f"{what} is for the whole study, and this is one of its experiments."
             )
@@ -132,7 +297,7 @@ class Estimate(AbstractFit):
         if not has_fit(self.uncertainty):
             raise ValueError(f"There is no fit: {self.message}")
 
-    # The estimates and their errors
+    # The precision of the estimates
 
     @property
     def noise(self) -> dict[str, float]:
@@ -142,7 +307,7 @@ class Estimate(AbstractFit):
         sd = self.search_result.noise
         if not self.setup.weights_are_absolute and self.process is None:
             # The search counted every free parameter as determined.
-            searched = self.setup if self.study is None else self.study.setup
+            searched = self.uncertainty.whole.setup
             sd = sd * np.sqrt(searched.freedom / self.freedom)
         measured = self.setup.measured & np.isfinite(self.loss)
         named = zip(self.data.names, sd.tolist(), measured)
@@ -157,31 +322,12 @@ class Estimate(AbstractFit):
         return dict(zip(self.state_names, self.process.sd.tolist()))
 
     @cached_property
-    def minima(self) -> tuple[Minimum, ...]:
-        """The distinct minima, best first, with sums of squares in the unit of
-        `loss`."""
-        best_loss = float(self.search_result.best.loss[0])
-        scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
-        return tuple(m._replace(loss=scale * m.loss) for m in self.search_result.minima)
-
-    @cached_property
-    def uncertainty(self) -> Uncertainty:
-        """The curvature of the sum of squares at the estimates."""
-        if self.study is None:
-            return Uncertainty(self.setup, self.search_result)
-        joint = self.study.setup.joint
-        assert joint is not None
-        place = joint.place[self.experiment]
-        whole = self.study.uncertainty
-        return Uncertainty(self.setup, self.search_result, whole, place)
-
-    @cached_property
     def determined_weights(self) -> dict[str, float]:
         """How many weights of each network the data determine, by the keys of
         `networks`; the prior determines the others."""
-        if self.study is not None:
-            return self.study.determined_weights
-        return determined_weights(self.uncertainty, self.networks)
+        whole = self.uncertainty.whole
+        names = whole.setup.model.free.names
+        return determined_weights(whole, networks_of(self.problem, names))
 
     @property
     def solution(self) -> Solution:
@@ -227,19 +373,32 @@ class Estimate(AbstractFit):
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
             return self
-        began = time.perf_counter()
-        with one_blas_thread(), self._counted_ends(progress) as found:
-            assessed = with_intervals(self, level, found)
-        return replace(assessed, seconds=self.seconds + time.perf_counter() - began)
-
-    @contextmanager
-    def _counted_ends(self, progress: ShowProgress) -> Iterator[FoundEnds]:
-        """Show how many ends of intervals are found."""
-        tau = float(self.setup.delay(self.best[None])[0])
         with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
-            yield lambda found, sought: reporter.show_ends(
-                found, sought, self.loss, tau
-            )
+            return self.made_precise(level, reporter)
+
+    def made_precise(self, level: float, reporter: Reporter) -> "Estimate":
+        """Return the fit with its assessment, at a better minimum if the intervals come
+        across one. The `reporter` shows how many of their ends are found."""
+        began = time.perf_counter()
+        if self.process is not None:
+            uncertainty = self.uncertainty
+            assessment = assess_disturbed(uncertainty, self.process, level)
+        else:
+            found = self._counted_ends(reporter)
+            with one_blas_thread():
+                uncertainty, assessment = assess_best(
+                    self.uncertainty, level, self.seed, found
+                )
+        seconds = self.seconds + time.perf_counter() - began
+        origin = self.origin._replace(seconds=seconds)
+        return replace(
+            self, uncertainty=uncertainty, assessment=assessment, origin=origin
+        )
+
+    def _counted_ends(self, reporter: Reporter) -> FoundEnds:
+        """Return what shows how many ends of intervals are found."""
+        tau = float(self.setup.delay(self.best[None])[0])
+        return lambda found, sought: reporter.show_ends(found, sought, self.loss, tau)
 
     @property
     def _assessed(self) -> Assessment:
@@ -283,7 +442,8 @@ class Estimate(AbstractFit):
             return self.assessment.profiles[index]
         if self.process is not None:
             return disturbed_profile(self.uncertainty, index, level)
-        with self._counted_ends(progress) as found:
+        with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
+            found = self._counted_ends(reporter)
             return profiles(self.uncertainty, level, [index], found)[0]
 
     @cached_property
@@ -391,7 +551,7 @@ class Estimate(AbstractFit):
         equations."""
         check_level(level)
         self._check_there_is_a_fit()
-        known = self.setup.indices_or_values(self.problems or (self.problem,))
+        known = self.setup.indices_or_values()
         return derive(self.uncertainty, known, expression, level)
 
     def stability(self) -> Stability:
@@ -489,7 +649,7 @@ class Estimate(AbstractFit):
 
     def _cautions(self) -> list[str]:
         """Return the warnings that follow from the assessment of a whole fit."""
-        if self.assessment is None or self.study is not None:
+        if self.assessment is None or self.is_part:
             return []
         # With process noise the path follows the data.
         misfit = find_misfit(self.uncertainty) if self.process is None else None
@@ -527,56 +687,30 @@ class Estimate(AbstractFit):
         return plot_waterfall(self, ax)
 
 
-def _one_experiment(fit: Estimate, e: int) -> Estimate:
-    """Return experiment `e` of a study as a fit by itself, with the estimates of the
-    study and with the residuals of this experiment alone. Its sum of squares is the
-    part that belongs to it."""
-    setup, part = fit.setup, fit.uncertainty.parts[e]
-    data, theta, result = fit.data.parts[e], part.theta, part.search_result
-    first, last = fit.data.rows[e]
-    fitted = fit.fitted[first:last]
-    squares = np.nansum((data.x - fitted) ** 2, axis=0)
-    weighted = result.points.weights * (np.nan_to_num(data.x) - fitted) ** 2
-    loss = float(np.sum(np.where(result.points.weights > 0, weighted, 0.0)))
-    gram = np.zeros((1, 1 + len(theta), 1 + len(theta)))
-    gram[0, 0, 0] = loss
-    best = replace(result.best, gram=gram, squares=squares[None])
-    is_plain = not setup.weights_are_absolute and len(result.noise) == 1
-    return replace(
-        fit,
-        problem=fit.problems[e],
-        problems=(),
-        models=(),
-        model=fit.models[e] if fit.models else fit.model,
-        data=data,
-        names=part.setup.model.free.names,
-        best=theta,
-        loss=float(squares.sum()) if is_plain else loss,
-        setup=part.setup,
-        search_result=replace(result, best=best),
-        assessment=None,
-        study=fit,
-        experiment=e,
-    )
-
-
-def make_estimate(
+def estimate_at(
     setup: FitSetup,
-    problem: Problem | tuple[Problem, ...],
     search_result: SearchResult,
-    seed: int,
-    seconds: float,
-    equation: Equation | None,
+    origin: Origin,
     assessment: Assessment | None = None,
     process: ProcessNoise | None = None,
 ) -> Estimate:
-    """Make the estimate of a search; `problem` has the values of what is fixed. For a
-    study there is one for each experiment."""
+    """Return the fit at the minimum that a search found."""
     return Estimate(
-        **search_fields(setup, problem, search_result),
-        seed=seed,
-        seconds=seconds,
-        model=equation,
+        uncertainty=Uncertainty(setup, search_result),
         assessment=assessment,
         process=process,
+        origin=origin,
     )
+
+
+def _of_experiment(part: Uncertainty, fitted: np.ndarray) -> SearchResult:
+    """Return the minimum of one experiment of a study, whose sum of squares is the part
+    that belongs to it; `fitted` is the model at its data."""
+    setup, result = part.setup, part.search_result
+    data, p = setup.data, len(part.theta)
+    weights, residuals = result.points.weights, np.nan_to_num(data.x) - fitted
+    gram = np.zeros((1, 1 + p, 1 + p))
+    gram[0, 0, 0] = np.sum(np.where(weights > 0, weights * residuals**2, 0.0))
+    squares = np.nansum((data.x - fitted) ** 2, axis=0)
+    best = replace(result.best, gram=gram, squares=squares[None])
+    return replace(result, best=best)

@@ -4,6 +4,7 @@ A sweep keeps the content of each fit without problem and data, which its folder
 once."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, NoReturn, final, overload
@@ -29,7 +30,7 @@ from .._util.errors import ResultError, check_instance
 from .._util.files import file_name, nonfinite_as_words
 from .._util.shown import frame_of_rows
 from .describe_problem import rebuild, solver_named, with_described_noise, with_scales
-from .estimate import Estimate, make_estimate
+from .estimate import Estimate, Origin, estimate_at
 from .result import AbstractFit, FitResult
 from .save import data_fields, saved_data, setup_of, study_setup
 from .saved_file import read_saved, write_saved
@@ -237,10 +238,7 @@ def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimat
         models.append(model)
     longest = max(part.T for part in saved_data(content).parts)
     alike = tuple(with_same_tables(problems, longest))
-    setup = study_setup(content, alike)
-    estimate = _from_setup(content, setup, alike, models[0])
-    is_text = all(model is not None for model in models)
-    return replace(estimate, models=tuple(models) if is_text else ())
+    return _from_setup(content, study_setup(content, alike), models)
 
 
 def _filled(problem: Problem, arrays: list[dict[str, Any]]) -> Problem:
@@ -267,30 +265,23 @@ def _whole(
     if content["kind"] == "descent":
         return _descent(content, problem, data, equation)
     setup = setup_of(content, problem, data.later(-time_zero(problem.history)))
-    return _from_setup(content, setup, problem, equation)
+    return _from_setup(content, setup, [equation])
 
 
 def _from_setup(
-    content: dict[str, Any],
-    setup: FitSetup,
-    problem: Problem | tuple[Problem, ...],
-    equation: Equation | None,
+    content: dict[str, Any], setup: FitSetup, equations: Sequence[Equation | None]
 ) -> Estimate:
-    """Make the fit from its setup; a study has a problem for each experiment."""
-    result = _search_result(content["search"], setup.points())
+    """Make the fit from its setup, and the equation of each experiment, if any."""
+    setup = replace(setup, equations=tuple(each for each in equations if each))
     process = content["process"]
     histories = tuple((kind, rise) for kind, rise in content["histories"])
-    estimate = make_estimate(
+    return estimate_at(
         setup,
-        problem,
-        result,
-        content["options"]["seed"],
-        content["seconds"],
-        equation,
+        _search_result(content["search"], setup.points()),
+        Origin(content["options"]["seed"], content["seconds"], histories),
         _assessment(content, setup.model.free.names),
         None if process is None else ProcessNoise(**process),
     )
-    return replace(estimate, histories=histories)
 
 
 def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:

@@ -170,7 +170,7 @@ def sentences(fit: "Estimate") -> list[str]:
     """Return the sentences below the table, without the warnings."""
     if fit.process is not None:
         lines = [_about_noise(fit), _about_process(fit, fit.process), fit.message]
-    elif fit.study is not None:
+    elif fit.is_part:
         return [_about_noise(fit), _ONE_OF_STUDY]
     else:
         lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.data import Data
 from .._data.study_data import longest_part
 from .._data.times import source_times
 from .._equation.equation import Equation
@@ -78,7 +79,6 @@ class TorchParts(NamedTuple):
     tau: Any
 
 
-@dataclass(frozen=True, kw_only=True)
 class AbstractFit(AbstractShown):
     """What every fit has: `problem` is the learned problem, and `best` are its free
     parameters, by `names`. `model` is the text equation that was fitted, if any.
@@ -94,10 +94,10 @@ class AbstractFit(AbstractShown):
     status: Status
     message: str
     seconds: float
-    solver: AbstractSolver | AbstractAdaptive = field(repr=False)
-    steps_per_delay: int = field(repr=False)
-    max_step: float | None = field(default=None, repr=False)
-    model: Equation | None = None
+    solver: AbstractSolver | AbstractAdaptive
+    steps_per_delay: int
+    max_step: float | None
+    model: Equation | None
 
     @property
     def values(self) -> dict[str, float]:
@@ -241,12 +241,24 @@ class FitResult(AbstractFit):
     the free parameters there, by `names` (None above 1,000 parameters); `final` are the
     values after the last step."""
 
+    problem: Problem
     start: Problem
+    data: Data
+    model: Equation | None
+    names: tuple[str, ...]
+    best: np.ndarray
     first: np.ndarray
     final: np.ndarray
+    loss: float
     losses: np.ndarray
     path: np.ndarray | None
     epochs: int
+    status: Status
+    message: str
+    seconds: float
+    solver: AbstractSolver | AbstractAdaptive = field(repr=False)
+    steps_per_delay: int = field(repr=False)
+    max_step: float | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         rows = self.summary()

@@ -18,13 +18,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
@@ -41,6 +42,9 @@ from .noise_setup import likelihood_points, noise_count, without_noise
 from .normal_equations import LeastSquaresModel
 from .sensitivity import COARSE, USUAL
 from .symmetries import NaturalUnits, joint_units, natural_units
+
+if TYPE_CHECKING:
+    from .._equation.equation import Equation
 
 
 def degrees_of_freedom(values: int, determined: int) -> int:
@@ -173,7 +177,8 @@ class FitSetup:
     user gave. `workers` is the number of threads that fits run on.
 
     In a study, `joint` says how the free values are made of those of the experiments;
-    the setups of these are its `parts`."""
+    the setups of these are its `parts`. If the problems are made of texts, `equations`
+    are these, one for each experiment."""
 
     model: LeastSquaresModel
     data: Records
@@ -186,6 +191,7 @@ class FitSetup:
     is_given: np.ndarray
     workers: int
     joint: JointParameters | None = None
+    equations: tuple["Equation", ...] = ()
 
     # The experiments.
 
@@ -215,19 +221,26 @@ class FitSetup:
             is_frequency=local(self.is_frequency, False),
             is_given=local(self.is_given, True),
             joint=None,
+            equations=self.equations[e : e + 1],
         )
 
     def local(self, theta: np.ndarray, e: int) -> np.ndarray:
         """Return the free values of experiment `e`, for rows of free values."""
         return theta if self.joint is None else self.joint.local(theta, e)
 
-    def indices_or_values(self, problems: Sequence[Problem]) -> dict[str, int | float]:
+    def problems(self, theta: np.ndarray) -> tuple[Problem, ...]:
+        """Return the problem of each experiment, with the free values `theta`."""
+        return tuple(
+            part.model.free.problem_at(self.local(theta, e), part.model.problem)
+            for e, part in enumerate(self.parts)
+        )
+
+    def indices_or_values(self) -> dict[str, int | float]:
         """Return what is known of each parameter, by name: the number of a free value
-        (an int), or a constant (a float). `problems` are those of the experiments, or
-        the only one. A constant that differs between experiments has no name."""
+        (an int), or a constant (a float). A constant that differs between experiments
+        has no name."""
         local = [
-            part.model.free.indices_or_values(problem)
-            for part, problem in zip(self.parts, problems)
+            part.model.free.indices_or_values(part.model.problem) for part in self.parts
         ]
         if self.joint is None:
             return local[0]
@@ -262,6 +275,10 @@ class FitSetup:
         return bool(self.is_weight.any())
 
     # The delays and the solver's steps.
+
+    def with_solver(self, solver: AbstractAdaptive) -> "FitSetup":
+        """Return the same setup with a solver of adaptive steps."""
+        return replace(self, model=replace(self.model, solver=solver, mesh=None))
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
         """Return all delays of each row of free values, learned or fixed, [rows, k]."""
