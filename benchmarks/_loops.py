@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import lax
 
 import ddefind as dd
+from ddefind._engine.aligned.march import System
+from ddefind._engine.aligned.path import make_grid
 from ddefind._loss.gradients import loss_value
-from ddefind._solve.march import System
-from ddefind._solve.time_grid import make_grid
 
 from ._cases import STEPS_PER_DELAY, Case
 

@@ -10,12 +10,12 @@ import numpy as np
 from jax import lax
 
 import ddefind as dd
+from ddefind._engine.aligned.march import System
+from ddefind._engine.engine import time_grid
 from ddefind._problem.parameters import parameter_vector
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations
 from ddefind._search.setup import MESH_CAPACITY
-from ddefind._solve.march import System
-from ddefind._solve.time_grid import time_grid
 
 from ._loops import RATE
 from ._report import Row, microseconds

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import ddefind as dd
-from ddefind._solve.time_grid import make_grid
+from ddefind._engine.aligned.path import make_grid
 from ddefind.torch import DelayODE
 from ddefind.torch._compiled_solve import SolvePlan, Tensors, trajectory
 

@@ -11,9 +11,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine.adaptive.solution import AdaptiveRoom
 from ddefind._fitting.descent_batches import AdaptiveRooms
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._solve.adaptive_solution import AdaptiveRoom
 from support.repeats import mostly_slow
 
 T = np.array([0.4, 1.05, 1.7, 2.33, 3.1])

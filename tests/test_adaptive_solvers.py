@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import ddefind as dd
-from ddefind._adaptive.methods import RADAU_A, RADAU_C, Stages
+from ddefind._engine.adaptive.methods import RADAU_A, RADAU_C, Stages
 from support.unchecked import unchecked
 
 STAGES = Stages()

@@ -28,7 +28,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 
 def module_name(path: Path) -> str:
-    """A file as it is imported, such as `_solve.march`."""
+    """A file as it is imported, such as `_engine.solve`."""
     names = path.relative_to(SOURCE).with_suffix("").parts
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 

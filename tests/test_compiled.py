@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._solve.march import System
+from ddefind._engine.aligned.march import System
 from ddefind.paper import EXPERIMENTS
 from support.compiled_text import computations, copies_in_loops, is_machine_code
 from support.gradients import gradients_of, grid_for

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._engine.engine import time_grid
+from ddefind._engine.mesh.mesh import Mesh
+from ddefind._engine.solve import solve_mesh
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._problem.parameters import parameter_vector, with_values
 from ddefind._problem.without_doses import without_doses
 from ddefind._search.batches import observed
 from ddefind._search.make_setup import make_setup
-from ddefind._solve.mesh import Mesh
-from ddefind._solve.solve import solve_mesh
-from ddefind._solve.time_grid import time_grid
 from support.driven_problems import Structure, T, random_problem, reference
 
 EVERYTHING = Structure(sets=2, jump=True)

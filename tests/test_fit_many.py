@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._engine.aligned.path import Grid
 from ddefind._fitting.descent_batches import DescentBatch, make_grids
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
-from ddefind._solve.grid import Grid
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET, Options
 from support.repeats import mostly_slow

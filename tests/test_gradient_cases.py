@@ -11,7 +11,7 @@ import pytest
 
 import ddefind as dd
 from ddefind import models
-from ddefind._solve.march import System
+from ddefind._engine.aligned.march import System
 from support.gradients import check_gradients, grid_for
 from support.repeats import mostly_slow
 from support.vectors import flatten, near, tau_index, whole_steps

@@ -9,9 +9,9 @@ import pytest
 from scipy.interpolate import PchipInterpolator
 
 import ddefind as dd
+from ddefind._engine.mesh.mesh import points_of
 from ddefind._equation.problem_text import equation_of
 from ddefind._search.make_setup import make_setup
-from ddefind._solve.time_grid import points_of
 from support.unchecked import unchecked
 
 TEXT = "x' = -k * x + a * u(t - tau)"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._engine.aligned.march import System
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._solve.march import System
 from support.gradients import grid_for
 from support.repeats import mostly_slow
 from support.vectors import flatten

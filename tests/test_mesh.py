@@ -11,11 +11,15 @@ import pytest
 from numpy.polynomial import Polynomial
 
 import ddefind as dd
+from ddefind._engine.aligned.path import MeshPath
+from ddefind._engine.mesh.mesh import (
+    known_constants,
+    make_mesh,
+    mover_values,
+    points_of,
+)
+from ddefind._engine.solve import solve_mesh
 from ddefind._fitting.descent_batches import Meshes
-from ddefind._solve.mesh import make_mesh
-from ddefind._solve.path import MeshPath
-from ddefind._solve.solve import solve_mesh
-from ddefind._solve.time_grid import known_constants, mover_values, points_of
 from support.mesh_problems import Formula
 from support.method_of_steps import method_of_steps
 from support.repeats import mostly_slow

@@ -10,10 +10,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine.engine import time_grid
+from ddefind._engine.mesh.mesh import Mesh
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._search.normal_equations import MeshPlan, normal_equations
-from ddefind._solve.mesh import Mesh
-from ddefind._solve.time_grid import time_grid
 from support.compiled_text import copies_in_loops, is_machine_code
 from support.least_squares_problems import setup_of
 from support.vectors import flatten

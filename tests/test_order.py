@@ -10,7 +10,7 @@ import pytest
 from numpy.polynomial import Polynomial
 
 import ddefind as dd
-from ddefind._solve import runge_kutta
+from ddefind._engine import runge_kutta
 
 # Every solver of the package: one that is added beside the others is tested, too.
 KINDS: list[Any] = [

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._search.sensitivity import Extended
-from ddefind._solve.grid import Grid
-from ddefind._solve.march import System
+from ddefind._engine.aligned.march import System
+from ddefind._engine.aligned.path import Grid
+from ddefind._engine.aligned.sensitivity import Extended
 from ddefind.paper import EXPERIMENTS
 from support.least_squares_problems import (
     LOGISTIC,

@@ -9,12 +9,20 @@ from . import (
     plots as plots,
     torch as torch,
 )
-from ._adaptive.methods import Radau as Radau, Tsit5 as Tsit5
 from ._data.data import Data as Data, read_csv as read_csv
 from ._data.spline import Spline as Spline, spline as spline
 from ._data.stack import DataStack as DataStack
 from ._discovery.discover import discover as discover
 from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
+from ._engine.adaptive.methods import Radau as Radau, Tsit5 as Tsit5
+from ._engine.runge_kutta import (
+    RK2 as RK2,
+    RK4 as RK4,
+    AbstractSolver as AbstractSolver,
+    Euler as Euler,
+)
+from ._engine.solution import Solution as Solution
+from ._engine.solve import solve as solve
 from ._equation.equation import Equation as Equation, equation as equation
 from ._equation.parser import EquationError as EquationError
 from ._fitting.fit import (
@@ -87,14 +95,6 @@ from ._results.estimate import Estimate as Estimate
 from ._results.load import SavedFit as SavedFit, load as load
 from ._results.result import FitResult as FitResult
 from ._results.status import Status as Status
-from ._solve.runge_kutta import (
-    RK2 as RK2,
-    RK4 as RK4,
-    AbstractSolver as AbstractSolver,
-    Euler as Euler,
-)
-from ._solve.solution import Solution as Solution
-from ._solve.solve import solve as solve
 from ._util.errors import DataError as DataError, ResultError as ResultError
 from ._util.progress import Progress as Progress
 from .torch._from_torch import from_torch as from_torch

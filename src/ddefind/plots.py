@@ -4,7 +4,7 @@ Each function returns a matplotlib `Figure`: one of pyplot's if pyplot is in use
 figure of the user's axes if `ax` is given. The colours can be told apart by
 colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
-May import: `_problem`, `_solve`, `_figures`.
+May import: `_problem`, `_engine`, `_figures`.
 """
 
 from dataclasses import replace
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._engine.solution import Solution
+from ._engine.solve import solve
 from ._figures.chart import (
     curve_series,
     function_charts,
@@ -35,8 +37,6 @@ from ._figures.panels import (
     show_once,
 )
 from ._problem.problem import Problem
-from ._solve.solution import Solution
-from ._solve.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,9 +12,9 @@ from jax import lax
 from tests.support.delay_problems import ALL, Known
 
 import ddefind as dd
-from ddefind._adaptive.equation import ExtendedEquation
-from ddefind._adaptive.march import REACHED_END, make_march
-from ddefind._solve.adaptive_solution import as_path, explain, march_compiled
+from ddefind._engine.adaptive.equation import ExtendedEquation
+from ddefind._engine.adaptive.march import REACHED_END, make_march
+from ddefind._engine.adaptive.solution import as_path, explain, march_compiled
 
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 _ROWS, _TRIES, _REPEATS = 8192, 65536, 5

@@ -11,8 +11,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine.aligned.path import make_grid
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._solve.time_grid import make_grid
 from ddefind.paper import EXPERIMENTS
 
 

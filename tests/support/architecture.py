@@ -61,7 +61,7 @@ def _statements(tree: ast.AST):
 
 
 def imported_modules(path: Path) -> set[str]:
-    """The package's modules that a file imports, anywhere in it, as `_solve.march`."""
+    """The package's modules that a file imports, anywhere in it, as `_engine.solve`."""
     package = path.relative_to(SOURCE).parts[:-1]
     found = set()
     for node in _statements(ast.parse(path.read_text())):

@@ -8,8 +8,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine.aligned.path import Grid
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._solve.grid import Grid
 
 from .vectors import flatten, tau_index
 

@@ -15,14 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import ddefind as dd
-from ddefind._loss.path_costs import Points
+from ddefind._engine.aligned.march import System
+from ddefind._engine.aligned.path import Points
+from ddefind._engine.mesh.march import movers_of
+from ddefind._engine.mesh.mesh import BreakingPoints, Mesh, make_mesh, points_of
+from ddefind._engine.mesh.sensitivity import MeshSensitivity
+from ddefind._engine.solve import solve_mesh
 from ddefind._problem.delays import AbstractConstantDelay
-from ddefind._search.mesh_sensitivity import MeshSensitivity
-from ddefind._solve.march import System
-from ddefind._solve.mesh import BreakingPoints, Mesh, make_mesh
-from ddefind._solve.mesh_march import movers_of
-from ddefind._solve.solve import solve_mesh
-from ddefind._solve.time_grid import points_of
 from ddefind._util.arrays import write
 
 TIMES = 12

@@ -11,7 +11,6 @@ codes, messages, and the quick start.
 
 The public names are `import ddefind as dd`, which loads each when it is first used.
 
-May import: `_util`, `_data`, `noise`, `_problem`, `_equation`, `_adaptive`, `_solve`,
-`_figures`, `plots`, `_loss`, `_inference`, `_results`, `_sweeps`, `_fitting`,
-`datasets`, `paper`.
+May import: `_util`, `_data`, `noise`, `_problem`, `_equation`, `_engine`, `_figures`,
+`plots`, `_loss`, `_inference`, `_results`, `_sweeps`, `_fitting`, `datasets`, `paper`.
 """

@@ -58,7 +58,7 @@ def simulate(
     if out is not None:
         _check_replaceable(out)
     with quick_start():
-        from .._solve.solution import check_time
+        from .._engine.solution import check_time
         from .model_file import observed_names, problem_at, read_model
         from .simulated_data import simulated, simulated_noise
         from .simulated_study import check_values, read_conditions, study_csv

@@ -9,14 +9,13 @@ import numpy as np
 
 import ddefind as dd
 
-from .._adaptive.methods import AbstractAdaptive
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.engine import AUTO, needs_mesh
+from .._engine.solution import check_time
 from .._loss.check_gradient import compare_gradients
 from .._problem.delays import longest_delay
 from .._problem.general_delays import is_general, typical_delays
 from .._problem.parameters import element_names, find, parameter_arrays
-from .._solve.choose_solver import AUTO
-from .._solve.solution import check_time
-from .._solve.time_grid import needs_mesh
 from ..noise._read_noise import read_noise
 from ..plots import observed
 from .fit_arguments import noise_models

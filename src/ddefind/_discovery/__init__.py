@@ -12,6 +12,6 @@ with one, and with several.
 
 The public names are `import ddefind as dd`.
 
-May import: `_util`, `_data`, `_figures`, `models`, `_equation`, `_loss`, `_search`,
-`_inference`, `_fitting`.
+May import: `_util`, `_data`, `_figures`, `models`, `_equation`, `_search`,
+`_inference`, `_fitting`, `_engine`.
 """

@@ -20,7 +20,7 @@ from jax import lax
 
 from .._data.smoothing import rough_noise, smooth_or_followed, spread
 from .._data.study_data import parts_of
-from .._loss.path_costs import Points
+from .._engine.aligned.path import Points
 from .._search.batches import SHRINKAGE, StartTask, capacity_for, fit_one
 from .._search.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._search.levenberg_marquardt import LIMIT, Box, Convergence, MinimiserResult

@@ -10,7 +10,6 @@ compiled loop is `epochs.py` and which `descent_batches.py` runs in blocks on al
 `scaled_networks.py` the scales of networks. `sweep.py` lets other workers make the fits
 of `fit_many`, and keeps them in a folder. Begin with `fit.py`.
 
-May import: `_util`, `noise`, `_data`, `_programs`, `_problem`, `_equation`,
-`_adaptive`, `_solve`, `_loss`, `_search`, `_many_fits`, `_shooting`, `_inference`,
-`_results`, `_sweeps`.
+May import: `_util`, `noise`, `_data`, `_programs`, `_problem`, `_equation`, `_engine`,
+`_loss`, `_search`, `_many_fits`, `_shooting`, `_inference`, `_results`, `_sweeps`.
 """

@@ -21,19 +21,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.stack import DataStack
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.adaptive.solution import GROWTH, AdaptiveRoom
+from .._engine.aligned.path import Grid, make_grid
+from .._engine.engine import needs_mesh, time_grid
+from .._engine.mesh.mesh import Mesh, make_mesh, mover_values
+from .._engine.runge_kutta import AbstractSolver
 from .._loss.losses import AbstractLoss, Target
 from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
 from .._programs.jaxpr import UntranslatedError
 from .._programs.program import Runner, place_for, run_fits
-from .._solve.adaptive_solution import GROWTH, AdaptiveRoom
-from .._solve.grid import Grid
-from .._solve.mesh import Mesh, make_mesh
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.time_grid import make_grid, mover_values, needs_mesh, time_grid
 from .._util.machine import cores
 from .._util.progress import Reporter
 from . import epochs

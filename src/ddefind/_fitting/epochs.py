@@ -18,19 +18,19 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._adaptive.methods import AbstractAdaptive
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.adaptive.solution import GROWTH, AdaptiveRoom
+from .._engine.aligned.march import System
+from .._engine.aligned.path import Grid
+from .._engine.mesh.march import movers_of
+from .._engine.mesh.mesh import Mesh
+from .._engine.runge_kutta import AbstractSolver
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, Target
 from .._problem.free_parameters import FreeParameters
 from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
-from .._solve.adaptive_solution import GROWTH, AdaptiveRoom
-from .._solve.grid import Grid
-from .._solve.march import System
-from .._solve.mesh import Mesh
-from .._solve.mesh_march import movers_of
-from .._solve.runge_kutta import AbstractSolver
 from .._util.arrays import write
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import jax.numpy as jnp
 import numpy as np
 
+from .._engine.solution import check_steps
 from .._loss.gradients import Discrete, check_inputs
 from .._problem.free_parameters import FreeParameters
 from .._problem.network_weights import named_indices, networks_of
@@ -17,7 +18,6 @@ from .._problem.without_doses import without_doses
 from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._results.status import Status
-from .._solve.solution import check_steps
 from .._util.progress import Reporter
 from . import epochs as states
 from .descent_batches import DescentBatch, make_grids

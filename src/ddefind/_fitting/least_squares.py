@@ -13,6 +13,8 @@ import numpy as np
 
 from .._data.smoothing import spread
 from .._data.study_data import parts_of
+from .._engine.engine import AUTO, check_any_solver, default_solver
+from .._engine.solution import check_steps
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
@@ -32,8 +34,6 @@ from .._search.other_history import (
 from .._search.search import PHASES, search
 from .._search.setup import FitSetup
 from .._search.try_adaptive import another_solver
-from .._solve.choose_solver import AUTO, check_any_solver, default_solver
-from .._solve.solution import check_steps
 from .._util import wording
 from .._util.machine import cores, on_host, one_blas_thread
 from .._util.progress import INTERVALS, Reporter

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from .._data.stack import DataStack
+from .._engine.engine import AUTO
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, needs_no_other_solver, search
 from .._many_fits.sets import DataSets, Sets, can_search, has_enough_data, make_sets
@@ -28,7 +29,6 @@ from .._results.estimate import Estimate, Origin, estimate_at
 from .._results.status import STATUS, Status
 from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.setup import FitSetup
-from .._solve.choose_solver import AUTO
 from .._util import wording
 from .._util.machine import cores, on_host
 from .request import FitOptions, FitTask, FitTasks

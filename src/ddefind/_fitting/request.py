@@ -15,17 +15,17 @@ from typing import (
 
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data, check_sizes
 from .._data.stack import DataStack, data_set, joined
 from .._data.study_data import Records
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.runge_kutta import AbstractSolver
 from .._equation.equation import Equation
 from .._loss.gradients import AbstractGradient, check_data
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.network import Network
 from .._problem.parameters import Parameter, find, parameter_arrays
 from .._problem.problem import Problem
-from .._solve.runge_kutta import AbstractSolver
 from .._util import wording
 from .._util.errors import DataError, check_level, did_you_mean, shown
 from .._util.progress import Progress

@@ -14,6 +14,6 @@
 - `predict.py`, `derived.py`, `learned_function.py` and `stability.py` (over
   `characteristic_roots.py`) draw conclusions from a fit.
 
-May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
-`plots`, `_loss`, `_search`, `_shooting`.
+May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_engine`, `plots`,
+`_search`, `_shooting`.
 """

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._loss.path_costs import Points
+from .._engine.aligned.path import Points
 from .._problem.free_parameters import FreeParameters
 from .._search.batches import capacity_for
 from .._search.levenberg_marquardt import NormalEquations

@@ -7,8 +7,9 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.solve import solve
 from .._problem.driving import check_inputs_known
 from .._problem.network_weights import (
     Networks,
@@ -20,7 +21,6 @@ from .._problem.parameters import find, finite_numbers, parameter_vector, with_v
 from .._problem.problem import Problem
 from .._search.batches import observed
 from .._search.normal_equations import LeastSquaresModel
-from .._solve.solve import solve
 from .._util import wording
 from .._util.errors import shown
 from .._util.shown import AbstractShown, Cells, Shown, data_frame, listed

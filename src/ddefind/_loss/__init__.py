@@ -6,5 +6,5 @@ two exact ones, `adjoint.py` the corrected theorem for one delay and the formula
 was printed. `check_gradient.py` compares them with central differences. Begin with
 `gradients.py`.
 
-May import: `_util`, `_data`, `_problem`, `_adaptive`, `_solve`.
+May import: `_util`, `_data`, `_problem`, `_engine`.
 """

@@ -53,10 +53,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._engine.aligned.march import (
+    HistoryStates,
+    System,
+    inner_fractions,
+    integrate,
+    solve_path,
+)
+from .._engine.aligned.path import DenseOutput, Grid, hermite, hermite_slope
 from .._problem.problem import Problem
-from .._solve.grid import Grid
-from .._solve.march import HistoryStates, System, inner_fractions, integrate, solve_path
-from .._solve.path import DenseOutput, hermite, hermite_slope
 from .._util.arrays import read, take, write
 from .gradients import AbstractGradient
 from .losses import AbstractLoss, Target

@@ -10,16 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.engine import (
+    AUTO,
+    check_any_solver,
+    default_solver,
+    needs_mesh,
+    time_grid,
+)
+from .._engine.runge_kutta import AbstractSolver
+from .._engine.solution import check_steps
 from .._problem.network_weights import Networks, named_indices, networks_of
 from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
-from .._solve.choose_solver import AUTO, check_any_solver, default_solver
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import check_steps
-from .._solve.time_grid import needs_mesh, time_grid
 from .._util.arrays import is_parameter
 from .._util.shown import AbstractShown, Cells, Shown
 from .adjoint import Adjoint

@@ -10,7 +10,7 @@
 "Exact" means: the gradient of the loss of the discrete solution, up to rounding.
 
 Adaptive steps have no grid that a loss could use in advance. The loss then reads the
-solved path as a function of time, and JAX differentiates this reading; `_adaptive`
+solved path as a function of time, and JAX differentiates this reading; `_engine`
 differentiates the path itself step by step. The buffers are then a flag, whether the
 path had enough rows. Where there is no solution, the loss and its gradient are NaN.
 """
@@ -23,25 +23,30 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data, check_sizes
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.adaptive.solution import AdaptiveRoom, adaptive_path, solve_adaptive
+from .._engine.aligned.march import Buffers, System, solve_path
+from .._engine.aligned.path import Grid
+from .._engine.aligned.reverse import reverse_march
+from .._engine.engine import (
+    AUTO,
+    check_any_solver,
+    default_solver,
+    needs_mesh,
+    time_grid,
+)
+from .._engine.mesh.march import march_mesh, mesh_path, prepare_march
+from .._engine.mesh.mesh import Mesh
+from .._engine.mesh.reverse import reverse_mesh
+from .._engine.runge_kutta import AbstractSolver
+from .._engine.solution import check_problem, check_steps, check_time
+from .._engine.solve import solve_mesh
 from .._problem.doses import check_dose_times
 from .._problem.driving import check_inputs_known
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
-from .._solve.adaptive_solution import AdaptiveRoom, adaptive_path, solve_adaptive
-from .._solve.choose_solver import AUTO, check_any_solver, default_solver
-from .._solve.grid import Grid
-from .._solve.march import Buffers, System, solve_path
-from .._solve.mesh import Mesh
-from .._solve.mesh_march import march_mesh, mesh_path, prepare_march
-from .._solve.mesh_reverse import reverse_mesh
-from .._solve.reverse import reverse_march
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import check_problem, check_steps, check_time
-from .._solve.solve import solve_mesh
-from .._solve.time_grid import needs_mesh, time_grid
 from .._util import wording
 from .._util.arrays import is_parameter
 from .._util.errors import check_instance

@@ -16,9 +16,10 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.spline import Spline, spline
-from .._solve.march import System
+from .._engine.aligned.march import System
+from .._engine.aligned.path import Points
 from .._util.arrays import as_parameter
-from .path_costs import AbstractPathCost, NodeCosts, PointCosts, Points
+from .path_costs import AbstractPathCost, NodeCosts, PointCosts
 
 
 class AbstractCost(eqx.Module):

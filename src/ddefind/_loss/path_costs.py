@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._problem.problem import Problem
-from .._solve.march import System
-from .._solve.path import (
+from .._engine.aligned.march import System
+from .._engine.aligned.path import (
     DenseOutput,
     MeshPath,
+    Points,
     add_two,
     hermite,
     hermite_at,
@@ -26,17 +26,9 @@ from .._solve.path import (
     slope_weights,
     state_weights,
 )
-from .._solve.reverse import AbstractPathGradient, PathCostState
+from .._engine.aligned.reverse import AbstractPathGradient, PathCostState
+from .._problem.problem import Problem
 from .._util.arrays import read, take
-
-
-class Points(NamedTuple):
-    """The values with which a trajectory is compared, ordered by time, and their
-    weights."""
-
-    times: Any  # [M]
-    values: Any  # [M, k]
-    weights: Any  # [M, k] or [M, 1]
 
 
 class MeshCost(NamedTuple):

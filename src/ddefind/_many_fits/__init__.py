@@ -8,6 +8,5 @@ compares them. Begin with `search.py`.
 The result for a data set depends on it and its seed alone, whatever else is in the
 batch. Data sets whose search takes an unusual way are left, and are fitted alone.
 
-May import: `_util`, `_data`, `_programs`, `_problem`, `_solve`, `_loss`,
-`_search`.
+May import: `_util`, `_data`, `_programs`, `_problem`, `_engine`, `_search`.
 """

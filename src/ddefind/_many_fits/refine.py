@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._loss.path_costs import Points
+from .._engine.aligned.path import Points
 from .._programs.program import Runner, run_fits
 from .._search.batches import (
     MAX_EVALUATIONS,

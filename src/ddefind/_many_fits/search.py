@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._engine.runge_kutta import AbstractSolver
 from .._search.explore import (
     AS_LOW,
     COARSE_EVALUATIONS,
@@ -32,7 +33,6 @@ from .._search.try_adaptive import (
     STEP_ERROR,
     WALL,
 )
-from .._solve.runge_kutta import AbstractSolver
 from .minima import (
     Minima,
     best_of,

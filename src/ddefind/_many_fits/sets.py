@@ -15,6 +15,7 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import bins, scatter, smoothed_columns
 from .._data.stack import DataStack
+from .._engine.aligned.path import hermite
 from .._problem.general_delays import is_general
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
@@ -29,7 +30,6 @@ from .._search.setup import (
     FitSetup,
 )
 from .._search.symmetries import unit_exponents
-from .._solve.path import hermite
 
 # The number of intervals in the table of a curve, and of times for its sizes.
 INTERVALS, _TIMES = 158, 400

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._engine.aligned.path import hermite
 from .._search.gradient_matching import TIMES, MatchingTarget, match_one
 from .._search.levenberg_marquardt import NO_START, Box
 from .._search.normal_equations import LeastSquaresModel
 from .._search.starts import TRIES, UNMATCHED_EVERY
 from .._search.symmetries import LARGEST_LOG
-from .._solve.path import hermite
 from .._util.arrays import read
 from .minima import slow_limit
 from .refine import Fits, run_rows

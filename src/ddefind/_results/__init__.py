@@ -10,7 +10,6 @@ several.
 `saved_file.py` writes the file. `schema.py` is the format, and `load.py` reads it.
 Begin with `estimate.py`, or with `schema.py` for the files.
 
-May import: `_util`, `noise`, `_data`, `_problem`, `models`, `_equation`, `_adaptive`,
-`_solve`, `plots`, `_loss`, `_search`, `_shooting`, `_inference`,
-`_report`.
+May import: `_util`, `noise`, `_data`, `_problem`, `models`, `_equation`, `_engine`,
+`plots`, `_search`, `_shooting`, `_inference`, `_report`.
 """

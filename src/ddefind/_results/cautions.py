@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
+from .._engine.adaptive.methods import AbstractAdaptive
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import (
     CHI,

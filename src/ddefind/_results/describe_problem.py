@@ -17,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import models
-from .._adaptive import methods
-from .._adaptive.methods import AbstractAdaptive
+from .._engine import runge_kutta
+from .._engine.adaptive import methods
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.runge_kutta import AbstractSolver
 from .._equation.equation import Equation, equation
 from .._equation.given_tables import FormulaInput
 from .._equation.network_names import given_networks
@@ -29,8 +31,6 @@ from .._problem.doses import Doses, Event, Quantity
 from .._problem.inputs import AbstractInput, Input
 from .._problem.network import Network, networks_in, with_networks
 from .._problem.problem import NetworkRhs, Problem, with_noise
-from .._solve import runge_kutta
-from .._solve.runge_kutta import AbstractSolver
 from .._util.arrays import is_parameter
 from .._util.errors import ResultError
 from ..noise._gaussian import Given

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.study_data import Records
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.runge_kutta import AbstractSolver
+from .._engine.solution import Solution
 from .._inference.assessment import (
     Assessment,
     assess_best,
@@ -56,8 +58,6 @@ from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import Solution
 from .._util.errors import check_level
 from .._util.files import nonfinite_as_none
 from .._util.machine import one_blas_thread

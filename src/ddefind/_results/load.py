@@ -12,13 +12,13 @@ from typing import Any, NoReturn, final, overload
 import numpy as np
 
 from .._data.data import Data
+from .._engine.aligned.path import Points
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment
 from .._inference.explained import Explained, OtherHistory
 from .._inference.identifiability import NOT_JUDGED, Verdict
 from .._inference.profile import Profile
 from .._inference.residual_tests import ResidualTest
-from .._loss.path_costs import Points
 from .._problem.driving import with_same_tables
 from .._problem.history import time_zero
 from .._problem.parameters import parameter_arrays, with_values

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive, Radau
+from .._engine.adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, NOT_DETERMINED, NOT_JUDGED, reasons
 from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices, without_weights

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import jax
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.study_data import longest_part
 from .._data.times import source_times
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.runge_kutta import AbstractSolver
+from .._engine.solution import Solution
+from .._engine.solve import solve
 from .._equation.equation import Equation
 from .._inference.learned_function import LearnedFunction
 from .._problem.delays import delay_values
@@ -27,9 +30,6 @@ from .._problem.network_weights import (
 )
 from .._problem.problem import Problem
 from .._report.build import build
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import Solution
-from .._solve.solve import solve
 from .._util import wording
 from .._util.files import file_name, nonfinite_as_none, write_whole
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.study_data import Records, StudyData
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.runge_kutta import AbstractSolver
 from .._inference.profile import Profile
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
@@ -29,7 +30,6 @@ from .._search.make_setup import (
 from .._search.noise_setup import make_likelihood
 from .._search.normal_equations import LeastSquaresModel, MeshPlan
 from .._search.setup import FitSetup
-from .._solve.runge_kutta import AbstractSolver
 from .._util.errors import ResultError
 from .._util.files import nonfinite_as_words
 from .._util.machine import cores

@@ -8,9 +8,9 @@ In the order of a fit:
   `starts.py` draws these in the natural units that the `symmetries.py` of the model
   show, and moves them by `gradient_matching.py` where all states were measured, and
   elsewhere by fits with a `guide.py`.
-- `sensitivity.py` and `mesh_sensitivity.py` solve the equation together with its
-  derivatives; `normal_equations.py` adds them up to the sum of squares and its
-  linearisation, and `likelihood.py` to a likelihood where the noise has a model.
+- `normal_equations.py` adds the solution of the equation with its derivatives up to the
+  sum of squares and its linearisation, and `likelihood.py` to a likelihood where the
+  noise has a model.
 - `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores,
   and ranks their minima by the rule of `same_minimum.py`.
 - `search.py` estimates the noise, refines the steps, and looks around where the steps
@@ -19,5 +19,5 @@ In the order of a fit:
 
 Begin with `search.py`, which directs all of this.
 
-May import: `_util`, `noise`, `_data`, `_problem`, `_adaptive`, `_solve`, `_loss`.
+May import: `_util`, `noise`, `_data`, `_problem`, `_engine`, `_loss`.
 """

@@ -40,8 +40,14 @@ import numpy as np
 from jax import lax
 
 from .._data.smoothing import spread
-from .._loss.path_costs import Points
-from .._solve.mesh import Mesh
+from .._engine.aligned.path import Points
+from .._engine.aligned.sensitivity import (
+    ADAPTIVE_CAPACITY,
+    USUAL,
+    AdaptiveSteps,
+    Extended,
+)
+from .._engine.mesh.mesh import Mesh
 from .._util.arrays import write
 from .._util.machine import one_blas_thread
 from .levenberg_marquardt import (
@@ -64,7 +70,6 @@ from .normal_equations import (
     work_buffer,
 )
 from .same_minimum import agree, first_at_minimum, predicted_rise
-from .sensitivity import ADAPTIVE_CAPACITY, USUAL, AdaptiveSteps, Extended
 from .setup import CAPACITY, MESH_CAPACITY, FitSetup, effective_count, standard_errors
 
 # The number of fits that one call of the compiled program runs, one after the other.

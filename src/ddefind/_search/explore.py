@@ -35,7 +35,7 @@ from typing import final
 import numpy as np
 
 from .._data.study_data import each_part, longest_part
-from .._loss.path_costs import Points
+from .._engine.aligned.path import Points
 from .batches import RefinedFits, keep_distinct, refine, refine_promising, score
 from .bounds import delays_to_try
 from .setup import FitSetup

@@ -27,9 +27,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._adaptive.equation import ExtendedEquation
-from .._adaptive.pieces import PathRows, StagePast
 from .._data.smoothing import Curve
+from .._engine.adaptive.equation import ExtendedEquation
+from .._engine.adaptive.pieces import PathRows, StagePast
 from .._problem.delays import delay_values, in_structure
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
@@ -54,7 +54,7 @@ class MatchingTarget(NamedTuple):
 
     `y` is the curve one delay earlier; where that is before time zero, `known` is
     false and the history takes its place. `path` is the curve as a solution with pieces
-    (see `_adaptive/pieces.py`)."""
+    (see `_engine/adaptive/pieces.py`)."""
 
     t: Any  # [M]
     x: Any  # [M, d]

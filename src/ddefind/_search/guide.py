@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._data.smoothing import Curve
-from .._solve.path import hermite
+from .._engine.aligned.path import hermite
 from .._util.arrays import read
 
 # The number of pieces of the curve in a compiled program.

@@ -31,8 +31,8 @@ from ..noise._gaussian import Given
 from .levenberg_marquardt import NormalEquations
 
 if TYPE_CHECKING:
+    from .._engine.aligned.sensitivity import AbstractSensitivity
     from .normal_equations import LeastSquaresModel
-    from .sensitivity import AbstractSensitivity
 
 
 class NoisyPoints(NamedTuple):

@@ -11,9 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.study_data import StudyData
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.mesh.mesh import has_switches, points_of
+from .._engine.runge_kutta import AbstractSolver
 from .._problem.delays import delay_count, delay_names, is_delay
 from .._problem.doses import check_dose_times
 from .._problem.driving import any_inputs, check_covered, earliest_known
@@ -34,8 +36,6 @@ from .._problem.parameters import (
 )
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.time_grid import has_switches, points_of
 from .._util import wording
 from .._util.machine import cores
 from .bounds import Bounds, bound_delay, bound_frequency, bound_shape, usual_delays

@@ -33,17 +33,23 @@ import numpy as np
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from .._adaptive.methods import AbstractAdaptive
-from .._loss.path_costs import Points
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.aligned.march import System
+from .._engine.aligned.path import Grid, Points
+from .._engine.aligned.sensitivity import (
+    AbstractSensitivity,
+    AdaptiveSensitivity,
+    AdaptiveSteps,
+    Extended,
+    adaptive_steps,
+)
+from .._engine.mesh.march import movers_of
+from .._engine.mesh.mesh import BreakingPoints, Mesh, known_constants, make_mesh
+from .._engine.mesh.sensitivity import MeshSensitivity
+from .._engine.runge_kutta import AbstractSolver
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
 from .._problem.without_doses import hidden_count, without_doses
-from .._solve.grid import Grid
-from .._solve.march import System
-from .._solve.mesh import BreakingPoints, Mesh, make_mesh
-from .._solve.mesh_march import movers_of
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.time_grid import known_constants
 from .._util.arrays import read, write
 from .guide import Guide, GuidedRhs
 from .levenberg_marquardt import (
@@ -54,14 +60,6 @@ from .levenberg_marquardt import (
     prior_terms,
 )
 from .likelihood import Likelihood, likelihood_equations
-from .mesh_sensitivity import MeshSensitivity
-from .sensitivity import (
-    AbstractSensitivity,
-    AdaptiveSensitivity,
-    AdaptiveSteps,
-    Extended,
-    adaptive_steps,
-)
 
 
 @final

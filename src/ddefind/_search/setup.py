@@ -25,12 +25,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.aligned.path import Points
+from .._engine.aligned.sensitivity import COARSE, USUAL
 from .._loss.losses import SumOfSquares
-from .._loss.path_costs import Points
 from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
 from .._problem.free_parameters import JointParameters
 from .._problem.general_delays import AbstractKernel, is_general, typical_delays
@@ -40,7 +41,6 @@ from .._util import wording
 from .levenberg_marquardt import Box
 from .noise_setup import likelihood_points, noise_count, without_noise
 from .normal_equations import LeastSquaresModel
-from .sensitivity import COARSE, USUAL
 from .symmetries import NaturalUnits, joint_units, natural_units
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import numpy as np
 
 from .._data.smoothing import Curve, spread
 from .._data.study_data import each_part, longest_part
-from .._loss.path_costs import Points
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solve import solve
+from .._engine.aligned.path import Points
+from .._engine.runge_kutta import AbstractSolver
+from .._engine.solve import solve
 from .._util import wording
 from .batches import (
     BLOCK_SIZE,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .._adaptive.methods import Radau, Tsit5
+from .._engine.adaptive.methods import Radau, Tsit5
 from .batches import RefinedFits, SearchResult, refine
 from .setup import FitSetup
 

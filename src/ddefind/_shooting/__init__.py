@@ -11,5 +11,5 @@ both kinds of noise.
 
 Begin with `shooting.py`, which directs all of this.
 
-May import: `_data`, `_problem`, `_solve`, `_search`.
+May import: `_data`, `_problem`, `_engine`, `_search`.
 """

@@ -15,10 +15,10 @@ from typing import final
 
 import numpy as np
 
+from .._engine.solve import solve
 from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
 from .._search.setup import FitSetup
-from .._solve.solve import solve
 from .defects import PathNodes, place_nodes
 from .joint_fit import (
     JointFit,

@@ -11,7 +11,7 @@ module on example inputs. `_convert.py` exports its graph, turns it into a progr
 is the layer `DelayODE`, and `_compiled_solve.py` its forward and backward pass in JAX.
 Begin with `_from_torch.py` or `_delay_ode.py`.
 
-May import: `_util`, `_problem`, `_solve`, `_loss`.
+May import: `_util`, `_problem`, `_engine`, `_loss`.
 """
 
 import lazy_loader as _lazy_loader

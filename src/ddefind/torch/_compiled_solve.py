@@ -14,15 +14,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._loss.path_costs import PointCosts, Points
+from .._engine.aligned.march import System, solve_path
+from .._engine.aligned.path import DenseOutput, Grid, Points
+from .._engine.aligned.reverse import reverse_march
+from .._engine.mesh.mesh import Mesh
+from .._engine.runge_kutta import AbstractSolver
+from .._engine.solve import solve_mesh
+from .._loss.path_costs import PointCosts
 from .._problem.problem import Problem
-from .._solve.grid import Grid
-from .._solve.march import System, solve_path
-from .._solve.mesh import Mesh
-from .._solve.path import DenseOutput
-from .._solve.reverse import reverse_march
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solve import solve_mesh
 from ._converted_program import ConvertedProgram
 
 

@@ -10,11 +10,10 @@ import jax
 import numpy as np
 from jax.tree_util import keystr, tree_leaves_with_path, treedef_is_leaf
 
-from .._solve.grid import Grid
-from .._solve.mesh import breaking_points
-from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_steps, check_time
-from .._solve.time_grid import make_grid, mesh_for
+from .._engine.aligned.path import Grid, make_grid
+from .._engine.mesh.mesh import breaking_points, mesh_for
+from .._engine.runge_kutta import RK4, AbstractSolver
+from .._engine.solution import check_steps, check_time
 from .._util.errors import check_instance
 from ._check_module import (
     check_not_training,

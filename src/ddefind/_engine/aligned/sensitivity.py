@@ -11,8 +11,8 @@ $$\frac{df}{d\theta} = \frac{\partial f}{\partial q}\frac{dq}{d\theta}
 The partial derivatives come from one VJP for each component of f: a state has fewer
 components than a model has parameters.
 
-*On a grid* (`Extended`) the step loop is that of `_solve/march.py`, with extended
-arrays for states. Two things differ from the solution without derivatives:
+*On a grid* (`Extended`) the step loop is that of `march.py`, with extended arrays for
+states. Two things differ from the solution without derivatives:
 
 - Time is counted in steps. A row holds x and h x', and the step size is 1. The step h =
   tau / n depends on tau, but enters through the slope alone, which is extended like all
@@ -42,15 +42,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._adaptive.equation import ExtendedEquation
-from .._adaptive.march import REACHED_END, Tolerance, make_march
-from .._adaptive.pieces import evaluate, find_piece, row_size, unpack
-from .._loss.path_costs import Points
-from .._problem.delays import delay_vector, in_structure
-from .._problem.problem import Problem
-from .._solve.march import March, Past, System, begin, inner_fractions, march_until
-from .._solve.path import RingPath, hermite, hermite_slope
-from .._util.arrays import read, write
+from ..._problem.delays import delay_vector, in_structure
+from ..._problem.problem import Problem
+from ..._util.arrays import read, write
+from ..adaptive.equation import ExtendedEquation
+from ..adaptive.march import REACHED_END, Tolerance, make_march
+from ..adaptive.pieces import evaluate, find_piece, row_size, unpack
+from .march import March, Past, System, begin, inner_fractions, march_until
+from .path import Points, RingPath, hermite, hermite_slope
 
 # Time is counted in steps.
 _STEP_SIZE = 1.0

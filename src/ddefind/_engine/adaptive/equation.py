@@ -15,14 +15,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._problem.delays import AbstractConstantDelay, in_structure, is_delay
-from .._problem.general_delays import (
+from ..._problem.delays import AbstractConstantDelay, in_structure, is_delay
+from ..._problem.general_delays import (
     AbstractGammaDelay,
     AbstractUniformDelay,
     AbstractVaryingDelay,
     has_slope,
 )
-from .._problem.problem import Problem
+from ..._problem.problem import Problem
 from .distributions import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
 from .pieces import AbstractRows, Sides, StagePast
 

@@ -8,7 +8,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._adaptive.methods import AbstractAdaptive
 from .._problem.delays import delay_count
 from .._problem.doses import check_dose_times
 from .._problem.driving import check_inputs_known
@@ -17,22 +16,24 @@ from .._problem.inputs import split_differentiable
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
 from .._util.arrays import is_concrete, is_traced, read
-from .adaptive_solution import solve_adaptive
-from .choose_solver import (
+from .adaptive.methods import AbstractAdaptive
+from .adaptive.solution import solve_adaptive
+from .aligned.march import System, solve_path
+from .aligned.path import Grid, MeshPath, make_grid
+from .aligned.reverse import AbstractPathGradient, PathCostState, reverse_march
+from .engine import (
     AUTO,
     check_any_solver,
     choose_adaptive,
     default_solver,
     is_accurate,
+    needs_mesh,
     refuse_fixed_steps,
+    time_grid,
 )
-from .grid import Grid
-from .march import System, solve_path
-from .mesh import Mesh, make_mesh
-from .mesh_march import march_mesh, mesh_path, movers_of, prepare_march
-from .mesh_reverse import rows_with_vjp
-from .path import MeshPath
-from .reverse import AbstractPathGradient, PathCostState, reverse_march
+from .mesh.march import march_mesh, mesh_path, movers_of, prepare_march
+from .mesh.mesh import Mesh, StepsError, known_constants, make_mesh, points_of
+from .mesh.reverse import rows_with_vjp
 from .runge_kutta import AbstractSolver
 from .solution import (
     AlignedDensePath,
@@ -42,14 +43,6 @@ from .solution import (
     check_problem,
     check_steps,
     check_time,
-)
-from .time_grid import (
-    StepsError,
-    known_constants,
-    make_grid,
-    needs_mesh,
-    points_of,
-    time_grid,
 )
 
 # The capacity of a path where tau is traced, so that the number of steps is not known

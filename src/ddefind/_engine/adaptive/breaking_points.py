@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._problem.problem import Problem
-from .._util.arrays import write
+from ..._problem.problem import Problem
+from ..._util.arrays import write
 from .equation import ExtendedEquation, TrackedRead
 from .pieces import Ending, Sides, ending_of, evaluate, hold, unpack
 

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._util.arrays import read, write
+from ..._util.arrays import read, write
 
 # What a row holds behind the coefficients: the origin, the length, and an `Ending`.
 _ORIGIN, _BEHIND = -5, 5

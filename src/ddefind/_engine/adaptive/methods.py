@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 import equinox as eqx
 import numpy as np
 
-from .._util import wording
+from ..._util import wording
 
 
 def _number(value: Any) -> float:

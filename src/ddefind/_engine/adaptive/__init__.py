@@ -9,7 +9,6 @@ Begin with `march.py`, the loop that chooses the steps. It uses, in this order:
 - `explicit_step.py` and `implicit_step.py`: one step of each kind of method;
 - `breaking_points.py`: where the solution has kinks, and how they move.
 
-`reverse.py` is the gradient, by the adjoint of every step.
-
-May import: `_util`, `_problem`.
+`reverse.py` is the gradient, by the adjoint of every step, and `solution.py` says why
+there is no solution.
 """

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._util.arrays import read, write
+from ..._util.arrays import read, write
 from .equation import ExtendedEquation, RowsOf, Scale, Step, StepStart
 from .methods import (
     RADAU_A,

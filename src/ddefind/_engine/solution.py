@@ -9,14 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
-from .._adaptive.pieces import origins, state_at
 from .._problem.doses import Doses
 from .._problem.problem import Problem
 from .._util.arrays import is_concrete
 from .._util.errors import check_instance
-from .grid import Grid
-from .path import DenseOutput, MeshPath
+from .adaptive.methods import AbstractAdaptive
+from .adaptive.pieces import origins, state_at
+from .aligned.path import DenseOutput, Grid, MeshPath
 from .runge_kutta import AbstractSolver
 
 

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._util.arrays import read, write
+from ..._util.arrays import read, write
 from .pieces import AbstractRows, StagePast, evaluate, unpack
 
 # The number of quadrature nodes on the solution and on the history, and how many

@@ -27,8 +27,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._problem.problem import Problem
-from .._util.arrays import read, write
+from ..._problem.problem import Problem
+from ..._util.arrays import read, write
 from .march import Buffers, HistoryStates, Past, System, history_states, take_step
 from .path import WholePath, slope_weights, state_weights
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._util.arrays import read, write
+from ..._util.arrays import read, write
 from .breaking_points import (
     HIGHEST,
     Crossing,

@@ -1,9 +1,21 @@
-"""A path: the nodes of a solution as rows, and the cubic pieces between them.
+"""Grids and paths: where the nodes of a solution are in time, and how they are kept.
 
-A row is an array [2, d]: x and x' at one node. States may have further axes at their
-end, for derivatives or for lanes. The rows stand in one buffer, the history first (see
-`grid.py`). `WholePath` keeps all of them; `RingPath` keeps the last delay only and
-overwrites what is older.
+The equation has one constant delay tau, and a step has the length h = tau / n. Node k
+is at the time k h. This has two consequences:
+
+- the *breaking points* of the solution, the multiples of tau at which one of its
+  derivatives jumps, are nodes, so that a solver keeps its order;
+- one delay before a node there is another node, n steps earlier.
+
+Two numberings are used throughout this folder. *Row* i >= 0 is the i-th node from time
+zero on. A *path* stores the rows in order, after `delay_rows` rows with the history:
+row i is at the place i + `delay_rows` of a path. Therefore the place i holds the
+state one delay before row i, whatever tau is.
+
+A path has the nodes of a solution as rows, and cubic pieces between them. A row is an
+array [2, d]: x and x' at one node. States may have further axes at their end, for
+derivatives or for lanes. The rows stand in one buffer, the history first. `WholePath`
+keeps all of them; `RingPath` keeps the last delay only and overwrites what is older.
 
 The shapes of these buffers are fixed when a program is compiled, the number of steps is
 not. XLA compiles the loops into fast code, without a copy of a buffer, where one row is
@@ -21,16 +33,106 @@ continuously differentiable in time, and also in the delay, which moves the node
 """
 
 import abc
+import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._util.arrays import read, take, write
-from .grid import Grid
+from ..._util.arrays import read, take, write
+
+
+class Points(NamedTuple):
+    """The values with which a trajectory is compared, ordered by time, and their
+    weights."""
+
+    times: Any  # [M]
+    values: Any  # [M, k]
+    weights: Any  # [M, k] or [M, 1]
+
+
+class AbstractRowTimes(abc.ABC):
+    """The times of the rows of a march."""
+
+    @abc.abstractmethod
+    def node(self, i: Any) -> Any:
+        """Return the time of row `i`."""
+
+    @abc.abstractmethod
+    def stage(self, i: Any, c: float) -> Any:
+        """Return the time at the fraction `c` of the step that begins at row `i`."""
+
+    @abc.abstractmethod
+    def length(self, i: Any, h: Any) -> Any:
+        """Return the length of the step that begins at row `i`, in the unit of time of
+        the slopes; `h` is the usual length of a step, where there is one."""
+
+
+@final
+@dataclass(frozen=True)
+class Grid(AbstractRowTimes):
+    """Nodes at the multiples of h = tau / n, and the rows in which they are kept.
+
+    - `n`: the number of steps in a delay. It fixes the shape of a stored path and is
+      then an integer; a march that keeps its rows in a ring may have a traced one.
+    - `jump`: whether x(0) differs from the history at 0. The slope x' then jumps at
+      every multiple of tau, and each of these nodes has two rows, one for each side,
+      with a step of length zero between them.
+    - `capacity`: how many rows a path has room for, beside the history.
+    """
+
+    n: Any
+    jump: bool
+    capacity: int
+
+    @property
+    def delay_rows(self) -> Any:
+        """The number of rows in one delay."""
+        return self.n + 1 if self.jump else self.n
+
+    def step(self, tau: Any) -> Any:
+        """Return the step size h."""
+        return tau / self.n
+
+    def node(self, i: Any) -> Any:
+        """Return the number of the node in row `i`: its time divided by h."""
+        return i - i // self.delay_rows if self.jump else i
+
+    def stage(self, i: Any, c: float) -> Any:
+        """Return the time at the fraction `c` of the step from row `i`, over h."""
+        return self.node(i) + c
+
+    def length(self, i: Any, h: Any) -> Any:
+        """Return the length of the step from row `i`: `h`, or zero between the two rows
+        of one node."""
+        return jnp.where(i % self.delay_rows == self.n, 0.0, h) if self.jump else h
+
+    def last(self, T: Any, tau: Any) -> Any:
+        """Return the row of the first node at or after the time `T`."""
+        # A T that is a multiple of h up to rounding must not cost a further step.
+        steps = jnp.ceil(T / self.step(tau) - 1e-9).astype(int)
+        return self.rows(jnp.maximum(steps, 1))
+
+    def rows(self, steps: Any) -> Any:
+        """Return the row at which step number `steps` ends, counted from one."""
+        return steps + (steps - 1) // self.n if self.jump else steps
+
+    def row(self, node: Any) -> Any:
+        """Return the row at which the step after node number `node` begins."""
+        return node + node // self.n if self.jump else node
+
+
+def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
+    """Make a grid with room for the steps of the delay `tau` up to the time `T`, and of
+    somewhat shorter delays."""
+    grid = Grid(n, jump, 0)
+    needed = grid.rows(max(1, math.ceil(T / tau * n - 1e-9))) + 1
+    # A power of two, so that few programs are compiled, however tau varies.
+    capacity = 1 << max(needed, grid.delay_rows + 1, 64).bit_length()
+    return Grid(n, jump, capacity)
 
 
 def state_weights(u: Any) -> tuple[Any, Any]:

@@ -38,11 +38,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._problem.problem import Problem
-from .._util.arrays import read
-from .grid import AbstractRowTimes, Grid
-from .path import AbstractPathStorage, WholePath, hermite
-from .runge_kutta import AbstractSolver
+from ..._problem.problem import Problem
+from ..._util.arrays import read
+from ..runge_kutta import AbstractSolver
+from .path import AbstractPathStorage, AbstractRowTimes, Grid, WholePath, hermite
 
 
 class Buffers(NamedTuple):

@@ -1,9 +1,9 @@
 r"""The solution on a mesh together with its derivatives for all free values.
 
-This does for any number of delays, and for switches in time, what `sensitivity.py` does
-for one constant delay. The step loop is that of `_solve/march.py`, with a `MovingArray`
-for a state; the mesh and its pointers are those of `_solve/mesh.py` and
-`_solve/mesh_march.py`.
+This does for any number of delays, and for switches in time, what
+`aligned/sensitivity.py` does for one constant delay. The step loop is that of
+`aligned/march.py`, with a `MovingArray` for a state; the mesh and its pointers are
+those of `mesh.py` and `march.py`.
 
 A state depends on the free values theta in two ways: through the movers w, the delays
 and switches, which move the nodes; and directly, while the nodes rest. Both kinds of
@@ -28,14 +28,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._problem.delays import delay_vector, in_structure
-from .._problem.problem import Problem
-from .._solve.grid import AbstractRowTimes
-from .._solve.march import AbstractPast, March, MarchState, march_until
-from .._solve.mesh import Mesh, side_offset
-from .._solve.mesh_march import movers_of, stage_fractions, stage_time
-from .._util.arrays import read, write
-from .sensitivity import AbstractSensitivity
+from ..._problem.delays import delay_vector, in_structure
+from ..._problem.problem import Problem
+from ..._util.arrays import read, write
+from ..aligned.march import AbstractPast, March, MarchState, march_until
+from ..aligned.path import AbstractRowTimes
+from ..aligned.sensitivity import AbstractSensitivity
+from .march import movers_of, stage_fractions, stage_time
+from .mesh import Mesh, side_offset
 
 
 @final

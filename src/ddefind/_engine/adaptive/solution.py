@@ -9,8 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._adaptive.equation import ExtendedEquation
-from .._adaptive.march import (
+from ..._problem.delays import delay_names
+from ..._problem.problem import Problem
+from ..._util import wording
+from ..._util.arrays import is_concrete, is_traced
+from ..solution import AdaptiveDensePath
+from .equation import ExtendedEquation
+from .march import (
     NEGATIVE_DELAY,
     NO_ROOM,
     REACHED_END,
@@ -19,13 +24,8 @@ from .._adaptive.march import (
     MarchResult,
     make_march,
 )
-from .._adaptive.methods import AbstractAdaptive, Radau
-from .._adaptive.reverse import solve_with_vjp
-from .._problem.delays import delay_names
-from .._problem.problem import Problem
-from .._util import wording
-from .._util.arrays import is_concrete, is_traced
-from .solution import AdaptiveDensePath
+from .methods import AbstractAdaptive, Radau
+from .reverse import solve_with_vjp
 
 # The number of rows of a first path, by what factor it grows, that of a path in a
 # compiled program, and of the largest path; and the number of tries for each row.

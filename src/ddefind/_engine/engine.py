@@ -1,6 +1,11 @@
-"""`solver="auto"`: fixed steps where they are accurate and stable, else adaptive steps.
+"""The choice of the engine: of the solver, and of its grid.
 
-A solution with fixed steps is judged by its *defect*: how far the slope of its
+The aligned grid (`aligned/`) is for one constant delay without switches in time: it is
+the faster one. Everything else with fixed steps is solved on a mesh (`mesh/`), and
+delays that are more than numbers with adaptive steps (`adaptive/`).
+
+`solver="auto"` takes fixed steps where they are accurate and stable, else adaptive
+steps. A solution with fixed steps is judged by its *defect*: how far the slope of its
 polynomials is from the right-hand side, inside of each step. A step that is too long,
 or a process that is too fast for it, has a large defect.
 """
@@ -11,13 +16,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._adaptive.methods import AbstractAdaptive, Radau, Tsit5
-from .._problem.delays import delay_vector, in_structure
+from .._problem.delays import delay_names, delay_vector, in_structure
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
 from .._util import wording
 from .._util.errors import check_instance
-from .adaptive_solution import solve_adaptive, try_adaptive
+from .adaptive.methods import AbstractAdaptive, Radau, Tsit5
+from .adaptive.solution import solve_adaptive, try_adaptive
+from .aligned.path import Grid, make_grid
+from .mesh.mesh import (
+    Mesh,
+    has_switches,
+    known_constants,
+    mesh_for,
+    mover_values,
+    points_of,
+)
 from .runge_kutta import RK4, AbstractSolver
 from .solution import Solution
 
@@ -27,6 +41,34 @@ AUTO = "auto"
 _LARGEST_DEFECT, _RTOL = 1e-4, 1e-8
 # If `Tsit5` needs more rows than this, `Radau` is tried.
 _MANY_ROWS = 4096
+
+
+def needs_mesh(problem: Problem) -> bool:
+    """Whether a problem has more than one constant delay without switches and kinks."""
+    return not isinstance(problem.tau, jax.Array) or has_switches(problem)
+
+
+def time_grid(
+    problem: Problem,
+    T: float,
+    solver: AbstractSolver,
+    steps_per_delay: int,
+    max_step: float | None = None,
+    shrink: float = 1.0,
+) -> Grid | Mesh:
+    """Return the grid on which a problem with known values is solved up to the time T.
+
+    It has at least `steps_per_delay` steps in the shortest delay or, if `max_step` is
+    given, steps of at most this length, whatever the delays are. There is room for
+    delays that are shorter by the factor `shrink`."""
+    if not needs_mesh(problem) and max_step is None:
+        tau = shrink * float(problem.tau)
+        return make_grid(problem.has_jump, T, steps_per_delay, tau)
+    points, movers = points_of(problem, solver), mover_values(problem)
+    names, constants = delay_names(problem.tau), known_constants(problem, points)
+    return mesh_for(
+        points, movers, names, T, steps_per_delay, max_step, shrink, constants
+    )
 
 
 def check_any_solver(solver: Any) -> None:

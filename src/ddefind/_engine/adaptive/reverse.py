@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._problem.inputs import split_differentiable
-from .._util.arrays import read, write
+from ..._problem.inputs import split_differentiable
+from ..._util.arrays import read, write
 from .breaking_points import sides_of
 from .equation import StepStart
 from .explicit_step import explicit_pass, explicit_piece, known_kernels

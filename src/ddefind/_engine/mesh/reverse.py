@@ -24,11 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._util.arrays import read, write
-from .grid import AbstractRowTimes
-from .march import MOST_PASSES, largest_change, take_step
-from .mesh import side_offset
-from .mesh_march import (
+from ..._util.arrays import read, write
+from ..aligned.march import MOST_PASSES, largest_change, take_step
+from ..aligned.path import AbstractRowTimes, add_two, hermite_at, pull_hermite, read_two
+from .march import (
     Cursor,
     MarchInputs,
     MeshPast,
@@ -36,7 +35,7 @@ from .mesh_march import (
     march_mesh,
     stage_time,
 )
-from .path import add_two, hermite_at, pull_hermite, read_two
+from .mesh import side_offset
 
 
 class _Step(NamedTuple):

@@ -19,15 +19,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._problem.delays import delay_vector, in_structure
-from .._problem.inputs import split_differentiable
-from .._problem.problem import Problem
-from .._util.arrays import read, write
-from .grid import AbstractRowTimes
-from .march import AbstractPast, March, MarchState, march_until
+from ..._problem.delays import delay_vector, in_structure
+from ..._problem.inputs import split_differentiable
+from ..._problem.problem import Problem
+from ..._util.arrays import read, write
+from ..aligned.march import AbstractPast, March, MarchState, march_until
+from ..aligned.path import AbstractRowTimes, MeshPath, hermite_at
+from ..runge_kutta import AbstractSolver
 from .mesh import Mesh, Nodes, side_offset
-from .path import MeshPath, hermite_at
-from .runge_kutta import AbstractSolver
 
 
 def stage_fractions(solver: AbstractSolver) -> tuple[float, ...]:
