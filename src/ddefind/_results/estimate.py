@@ -67,7 +67,7 @@ from . import printed_table
 from .cautions import cautions
 from .printed_table import limits
 from .result import AbstractFit
-from .save import estimate_content
+from .saved_fit import estimate_content
 from .status import STATUS, Status
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from .._util import wording
 from .._util.files import file_name, nonfinite_as_none, write_whole
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
 from .network_functions import chosen_function, learned_functions
-from .save import descent_content
 from .saved_file import saved_text, write_saved
+from .saved_fit import descent_content
 from .status import Status
 
 if TYPE_CHECKING:
