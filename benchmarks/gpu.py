@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import ddefind as dd
-from ddefind._programs.on_gpu import has_gpu
+from ddefind._programs.kernels import has_gpu
 from ddefind._programs.program import LEAST_FOR_GPU
 from ddefind.paper import EXPERIMENTS
 

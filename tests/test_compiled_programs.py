@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from ddefind._programs import on_processor, program
+from ddefind._programs import kernels, program
 from ddefind._programs.program import Runner
 from support.fake_cupy import needs_compiler
 
@@ -95,9 +95,9 @@ def test_a_damaged_program_is_made_again(cache, damaged):
 @pytest.mark.parametrize("given", ["gcc -pthread", "no-such-compiler", ""])
 def test_the_compiler_that_the_environment_names(given, monkeypatch):
     monkeypatch.setenv("CC", given)
-    on_processor._command.cache_clear()
+    kernels._command.cache_clear()
     try:
-        command = on_processor._command()
+        command = kernels._command()
         assert (command or ())[:2] == tuple(given.split() * (given[:3] == "gcc"))
     finally:
-        on_processor._command.cache_clear()
+        kernels._command.cache_clear()

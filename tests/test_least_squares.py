@@ -62,7 +62,7 @@ class TestPriors:
         return dd.fit(self.line, data, parameters=given, intervals=False, **QUIET)
 
     def test_gaussian(self):
-        fit = self.fit(dd.Gaussian(mean=2.0, sd=0.1))
+        fit = self.fit(dd.GaussianPrior(mean=2.0, sd=0.1))
         square = self.basis.T @ self.basis + np.diag([0.1**-2, 0])
         right = self.basis.T @ self.x / 0.3 + np.array([2.0 / 0.1**2, 0])
         np.testing.assert_allclose(fit.best, np.linalg.solve(square, right), rtol=1e-6)
@@ -72,7 +72,7 @@ class TestPriors:
         )
 
     def test_log_normal(self):
-        fit = self.fit(dd.LogNormal(median=2.0, factor=1.2))
+        fit = self.fit(dd.LogNormalPrior(median=2.0, factor=1.2))
 
         def objective(theta):
             c, b = theta
@@ -83,9 +83,9 @@ class TestPriors:
         np.testing.assert_allclose(fit.best, found.x, rtol=1e-5)
 
     def test_it_counts_in_units_of_an_unknown_noise(self):
-        fit = self.fit(dd.Gaussian(mean=2.0, sd=0.1), dd.Data(self.t, self.x))
+        fit = self.fit(dd.GaussianPrior(mean=2.0, sd=0.1), dd.Data(self.t, self.x))
         known = dd.Data(self.t, self.x, sd=fit.noise["x"])
-        again = self.fit(dd.Gaussian(mean=2.0, sd=0.1), known)
+        again = self.fit(dd.GaussianPrior(mean=2.0, sd=0.1), known)
         np.testing.assert_allclose(fit.best, again.best, rtol=1e-4)
 
     def test_a_log_normal_prior_needs_a_positive_parameter(self):
@@ -93,7 +93,7 @@ class TestPriors:
             dd.fit(
                 self.line,
                 self.data,
-                parameters={"c": dd.Parameter(prior=dd.LogNormal(1.0, 2.0))},
+                parameters={"c": dd.Parameter(prior=dd.LogNormalPrior(1.0, 2.0))},
             )
 
 

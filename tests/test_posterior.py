@@ -27,7 +27,7 @@ def decay(sd=None, **settings):
 def test_the_potential_energy_is_minus_the_logarithm_of_the_posterior(sd):
     """For x = b exp(-k t), with everything written out; and its gradient against
     differences."""
-    prior = dd.Gaussian(1.0, 0.2)
+    prior = dd.GaussianPrior(1.0, 0.2)
     fit = decay(sd, b=dd.Parameter(1.0, prior=prior))
     posterior = _make_posterior(fit.uncertainty)
     energy = jax.jit(lambda w: posterior.potential(w))

@@ -4,19 +4,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._data.experiments import StudyFiles
 
-DEFAULTS = {
-    "group": None,
-    "values": (),
-    "inputs": (),
-    "doses": None,
-    "time": None,
-    "columns": None,
-    "start": None,
-    "where": {},
-    "sheet": None,
-}
 GROUPS = (
     "id,t,x,dose,u\nlow,0,1,2,5\nlow,1,2,2,6\nhigh,0,3,4,1\nhigh,2,5,,2\nhigh,3,,,3\n"
 )
@@ -35,7 +23,7 @@ def read(tmp_path, monkeypatch):
     def write_and_read(*paths, files, **arguments):
         for name, text in files.items():
             (tmp_path / name).write_text(text)
-        return StudyFiles(paths=paths, **{**DEFAULTS, **arguments}).records()
+        return dd.read_study(paths, **arguments)
 
     return write_and_read
 
@@ -94,7 +82,7 @@ def test_inputs_and_doses_in_files_of_their_own(read):
     assert a.inputs["v"] == "sin(t)"
     (dose,) = a.doses
     assert (dose.amount, dose.time, dose.every, dose.count) == ("D", 1, 0.5, 2)
-    assert b.doses == []
+    assert b.doses == ()
 
 
 def test_all_experiments_have_the_same_time_zero(read):

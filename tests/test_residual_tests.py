@@ -269,7 +269,7 @@ def test_wrong_models_are_caught():
 
 
 def test_a_prior_that_the_data_contradict_is_no_part_of_chi_square():
-    prior = dd.Parameter(start=0.5, prior=dd.Gaussian(0.4, 0.01))
+    prior = dd.Parameter(start=0.5, prior=dd.GaussianPrior(0.4, 0.01))
     fit = decay(noisy(), sd=0.05, parameters={"k": prior, "b": 1.0})
     assert fit.chi_square == pytest.approx(np.sum(fit.residuals**2))
     assert "standard deviations off its prior" in str(fit)

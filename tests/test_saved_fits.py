@@ -114,7 +114,7 @@ def test_bounds_priors_ties_and_noise_come_back(path):
         parameters={
             "c": dd.Fixed(2.0),
             "K": dd.Parameter(start=2.0, lower=1.0, upper=4.0),
-            "r": dd.Parameter(prior=dd.Gaussian(1.8, 0.1)),
+            "r": dd.Parameter(prior=dd.GaussianPrior(1.8, 0.1)),
             "s": 0.2,
         },
         optimizer=dd.LeastSquares(starts=2),

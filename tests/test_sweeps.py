@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._data.stack import DataStack
+from ddefind._data.data import DataStack
 from ddefind._fitting.request import FitTasks
 from ddefind._fitting.sweep import _width, batch_of_rows
 from ddefind._sweeps.database import Database, Sweep, is_locked, opened, row_of
@@ -384,7 +384,7 @@ def test_arrays_make_no_data_sets_to_be_counted(tmp_path, data, monkeypatch):
     made_sets = []
     stack = dd.Data.stack(data)
     plain = dd.fit_many(start(), stack, optimizer=dd.LeastSquares(starts=1), **QUIET)
-    monkeypatch.setattr("ddefind._data.stack.DataStack.__getitem__", counted(made_sets))
+    monkeypatch.setattr("ddefind._data.data.DataStack.__getitem__", counted(made_sets))
     found = sweep(tmp_path, stack, dd.LeastSquares(starts=1))
     assert arrays(found) == arrays(plain)
     assert len(made_sets) < 2.5 * COUNT

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._programs import on_gpu, program, program as places
+from ddefind._programs import kernels, program, program as places
 from ddefind._programs.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
 from support.fake_cupy import (
@@ -106,7 +106,7 @@ def test_a_gpu_that_fails_is_left(many_on_gpu, monkeypatch):
     def full(*_):
         raise MemoryError("Out of memory allocating 1 byte")
 
-    monkeypatch.setattr(on_gpu.GpuKernel, "_launch", full)
+    monkeypatch.setattr(kernels.GpuKernel, "_launch", full)
     found = least_squares("text")
     assert np.all(found.loss < 2)
     assert {key[0].name for key in many_on_gpu} == {"gpu", "processor"}
@@ -114,6 +114,6 @@ def test_a_gpu_that_fails_is_left(many_on_gpu, monkeypatch):
 
 def test_a_user_who_keeps_jax_on_the_processor_gets_no_gpu(monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    on_gpu.has_gpu.cache_clear()
-    assert not on_gpu.has_gpu()
-    on_gpu.has_gpu.cache_clear()
+    kernels.has_gpu.cache_clear()
+    assert not kernels.has_gpu()
+    kernels.has_gpu.cache_clear()

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from ddefind._programs import on_gpu, on_processor, program
+from ddefind._programs import kernels, program
 from ddefind._programs.jaxpr import UntranslatedError
-from ddefind._programs.on_processor import ProcessorKernel
+from ddefind._programs.kernels import ProcessorKernel
 from ddefind._programs.program import Runner
 from ddefind._programs.translate import ProgramSource
 from support.fake_cupy import cupy_on_host, needs_compiler
@@ -282,7 +282,7 @@ def _combined(shared, of_set, own):
 def test_fits_are_made_in_portions_that_the_memory_has_room_for(
     cupy_on_host, monkeypatch
 ):
-    monkeypatch.setattr(on_gpu, "_free", lambda: 20_000)
+    monkeypatch.setattr(kernels, "_free", lambda: 20_000)
     own = np.random.default_rng(0).normal(size=(500, 3))
     set_of = np.zeros(500, int)
     found = program.run_fits(_squares, None, None, own, set_of, Runner.gpu)
@@ -294,7 +294,7 @@ def _squares(_, __, own):
 
 
 def test_without_a_compiler_there_is_no_program(monkeypatch):
-    monkeypatch.setattr(on_processor, "_command", lambda: None)
+    monkeypatch.setattr(kernels, "_command", lambda: None)
     with pytest.raises(UntranslatedError, match="no C compiler"):
         ProcessorKernel(ProgramSource("void program(void) {int unheard_of;}", 0))
 

@@ -9,9 +9,11 @@ from . import (
     plots as plots,
     torch as torch,
 )
-from ._data.data import Data as Data, read_csv as read_csv
+from ._data.data import Data as Data, DataStack as DataStack
+from ._data.read_csv import read_csv as read_csv
+from ._data.read_study import read_study as read_study
 from ._data.spline import Spline as Spline, spline as spline
-from ._data.stack import DataStack as DataStack
+from ._data.study_data import Experiment as Experiment
 from ._discovery.discover import discover as discover
 from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
 from ._engine.adaptive.methods import Radau as Radau, Tsit5 as Tsit5
@@ -41,8 +43,6 @@ from ._fitting.optimizers import (
     Cosine as Cosine,
     RMSProp as RMSProp,
 )
-from ._fitting.read_study import read_study as read_study
-from ._fitting.study import Experiment as Experiment
 from ._inference.learned_function import LearnedFunction as LearnedFunction
 from ._loss.adjoint import Adjoint as Adjoint, Published as Published
 from ._loss.check_gradient import (
@@ -75,6 +75,7 @@ from ._problem.history import (
     Affine as Affine,
     Constant as Constant,
     Neural as Neural,
+    NeuralHistory as NeuralHistory,
     Periodic as Periodic,
     Smooth as Smooth,
 )
@@ -83,7 +84,9 @@ from ._problem.network import Network as Network
 from ._problem.parameters import (
     Fixed as Fixed,
     Gaussian as Gaussian,
+    GaussianPrior as GaussianPrior,
     LogNormal as LogNormal,
+    LogNormalPrior as LogNormalPrior,
     Parameter as Parameter,
     Tied as Tied,
     parameter_values as parameter_values,

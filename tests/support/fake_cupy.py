@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ddefind._programs import on_gpu, on_processor, program, program as places
+from ddefind._programs import kernels, program, program as places
 
 needs_compiler = pytest.mark.skipif(
-    not on_processor.has_compiler(), reason="there is no C compiler"
+    not kernels.has_compiler(), reason="there is no C compiler"
 )
 
 
@@ -90,7 +90,7 @@ CUPY = SimpleNamespace(
 @pytest.fixture
 def cupy_on_host(monkeypatch):
     """Programs for a GPU run on the processor."""
-    monkeypatch.setattr(on_gpu, "_cupy", lambda: CUPY)
+    monkeypatch.setattr(kernels, "_cupy", lambda: CUPY)
     monkeypatch.setattr(program, "_programs", {})
 
 

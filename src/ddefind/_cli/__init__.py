@@ -5,9 +5,9 @@ Begin with `main.py`, which defines the program, and `fit_command.py`. Options:
 `parse_options.py` turns texts and TOML values into numbers; `fit_settings.py` reads,
 checks and writes `fit.toml`, and `fit_arguments.py` reads the data and makes arguments
 of `dd.fit`. `model_file.py` reads the model. `output_folder.py` writes and reads the
-folder of a fit. `simulated_data.py` and `simulated_study.py` make data from a model,
-and `sweep_table.py` and `sweep_fits.py` the fits of a sweep. `messages.py` has the exit
-codes, messages, and the quick start.
+folder of a fit. `simulated_data.py` makes data from a model, and `sweep_table.py` and
+`sweep_fits.py` the fits of a sweep. `messages.py` has the exit codes, messages, and the
+quick start.
 
 The public names are `import ddefind as dd`, which loads each when it is first used.
 

@@ -135,7 +135,9 @@ def _parameters(
         prior = None
         if name in priors:
             kind, *numbers = read_prior(priors[name])
-            prior = (dd.Gaussian if kind == "normal" else dd.LogNormal)(*numbers)
+            prior = (dd.GaussianPrior if kind == "normal" else dd.LogNormalPrior)(
+                *numbers
+            )
         parameters[name] = dd.Parameter(
             settings.start.get(name),
             lower,

@@ -236,9 +236,9 @@ def _if_file(change: Callable[[str], str]) -> Callable[[str], str]:
     columns and formulas as they are."""
 
     def changed(text: str) -> str:
-        from .._data.inputs import find_place
+        from .._data.table import find_place
 
-        place = find_place(text, ())
+        place = find_place(text)
         if place is None or place.file is None:
             return text
         column = "" if place.column is None else f":{place.column}"

@@ -58,42 +58,21 @@ def simulate(
     if out is not None:
         _check_replaceable(out)
     with quick_start():
-        from .._engine.solution import check_time
-        from .model_file import observed_names, problem_at, read_model
-        from .simulated_data import simulated, simulated_noise
-        from .simulated_study import check_values, read_conditions, study_csv
+        from .model_file import read_model
+        from .simulated_data import simulated_experiments, study_csv
 
         model = read_model(given)
-        group, conditions = read_conditions(
-            model,
-            experiments,
-            given["inputs"],
-            given["input_kind"],
-            given["doses"],
-            check_time(last, "--T"),
+        group, made = simulated_experiments(
+            model, given, experiments, last, count, noise_text, whole_seed
         )
-        check_values(conditions, columns)
-        names = observed_names(model)
-        drawn = simulated_noise(noise_text, names)
-        made = []
-        for number, each in enumerate(conditions):
-            values = {**given["set"], **each.values}
-            problem = problem_at(
-                model, values, {}, inputs=each.inputs, doses=each.doses
-            )
-            made.append(
-                simulated(problem, last, count, drawn, whole_seed + number, names)
-            )
-        text = made[0].csv()
-        if group is not None:
-            text = study_csv(group, list(zip(conditions, made)), columns)
+        text = made[0].data.csv() if group is None else study_csv(group, made, columns)
     if out is None:
         typer.echo(text, nl=False)
     else:
         write_whole(out, f"{_WRITTEN}\n{text}")
-    for each, data in zip(conditions, made):
+    for each in made:
         label = "" if group is None else f", {each.label}"
-        Messages(quiet).say(f"{out or 'Standard output'}{label}: {data}")
+        Messages(quiet).say(f"{out or 'Standard output'}{label}: {each.data}")
 
 
 def _check_replaceable(file: Path) -> None:

@@ -1,7 +1,10 @@
 """Data made from the solution of a model: to test fits, and to check gradients."""
 
+import csv
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,9 @@ import numpy as np
 
 import ddefind as dd
 
+from .._data.read_csv import read_any_table
+from .._data.read_study import FurtherFiles, dose_places, input_places
+from .._data.table import Table
 from .._engine.adaptive.methods import AbstractAdaptive
 from .._engine.engine import AUTO, needs_mesh
 from .._engine.solution import check_time
@@ -16,12 +22,15 @@ from .._loss.check_gradient import compare_gradients
 from .._problem.delays import longest_delay
 from .._problem.general_delays import is_general, typical_delays
 from .._problem.parameters import element_names, find, parameter_arrays
+from .._util.errors import quoted
 from ..noise._read_noise import read_noise
 from ..plots import observed
-from .fit_arguments import noise_models
+from .fit_arguments import doses_of, noise_models
 from .model_file import check_no_networks, observed_names, problem_at, unknown
 from .parse_options import OptionError, parse_number
 
+# The label of a single experiment.
+_ONLY = "data"
 # Solver steps in the shortest delay when gradients are compared, fewer if the longest
 # one is much longer: `Adjoint` is only as exact as the steps.
 _GRADIENT_STEPS = 100
@@ -43,20 +52,142 @@ _FINEST, _GRADIENT_TOLERANCE = 1e-10, 1e-9
 _USUAL, _RANGES = (0.5, 1.5), {"shape": (1.0, 3.0), "low": (0.0, 0.5)}
 
 
-def simulated(
+def simulated_experiments(
+    model: "dd.Equation | dd.Problem",
+    given: Mapping[str, Any],
+    file: str | None,
+    T: float,
+    points: int,
+    noise: str | Mapping[str, str] | None,
+    seed: int,
+) -> tuple[str | None, "list[dd.Experiment]"]:
+    """Return simulated experiments and, if there are several, the name of the column
+    that names them: the first one of the `file`, which has a row for each experiment
+    and values of parameters in the other columns. `given` are the settings."""
+    T = check_time(T, "--T")
+    group, rows = None, {_ONLY: {}}
+    if file is not None:
+        group, rows = _rows(read_any_table(file, None, None))
+    planned = _planned(given, doses_of(given["doses"], model), group, rows, T)
+    for name in given["values"] or ():
+        if name not in (planned[0].values or ()):
+            raise OptionError(
+                f"`--values` names {quoted(name)}, which is no column of the file of "
+                "`--experiments`."
+            )
+    names = observed_names(model)
+    drawn = _noise(noise, names)
+    made = []
+    for number, each in enumerate(planned):
+        values = {**given["set"], **(each.values or {})}
+        problem = problem_at(model, values, {}, inputs=each.inputs, doses=each.doses)
+        data = _noisy_data(problem, T, points, drawn, seed + number, names)
+        made.append(replace(each, data=data))
+    return group, made
+
+
+def _planned(
+    given: Mapping[str, Any],
+    doses: str | dict[str, str] | None,
+    group: str | None,
+    rows: Mapping[str, dict[str, float]],
+    T: float,
+) -> "list[dd.Experiment]":
+    """Return the experiments, with their inputs and doses, before they have data."""
+    files, kinds = FurtherFiles(None, group), given["input_kind"] or "linear"
+    places, formulas = input_places(given["inputs"])
+    doses_at = dose_places(doses)
+    planned = []
+    for label, values in rows.items():
+        # Times in files are those of the simulation.
+        here = dd.Data([0.0, T], [0.0, 0.0], label=label)
+        inputs = {
+            name: files.input(name, place, here, list(rows), kinds)
+            for name, place in places.items()
+        }
+        dosing = [
+            dose
+            for state, place in doses_at
+            for dose in files.doses(state, place, here, list(rows))
+        ]
+        planned.append(dd.Experiment(here, {**inputs, **formulas}, dosing, values))
+    return planned
+
+
+def _rows(table: Table) -> tuple[str, dict[str, dict[str, float]]]:
+    """Return the name of the first column, and the values of each experiment."""
+    group, *names = table.columns
+    rows: dict[str, dict[str, float]] = {}
+    for row, label in enumerate(table.columns[group]):
+        if label in rows:
+            raise table.error(
+                f"two experiments are called {quoted(label)}. Rename one of them.", row
+            )
+        rows[label] = {name: table.number(row, name) for name in names}
+        for name, value in rows[label].items():
+            if np.isnan(value):
+                raise table.error("the value is missing.", row, name)
+    if not rows:
+        raise table.error("there is no experiment: a row for each is needed.")
+    return group, rows
+
+
+def study_csv(
+    group: str, experiments: "Sequence[dd.Experiment]", values: Sequence[str]
+) -> str:
+    """Return the text of a file with the data of all experiments. Its first column,
+    `group`, names the experiment, and the last ones hold known `values`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, each in enumerate(experiments):
+        header, *rows = csv.reader(io.StringIO(each.data.csv()))
+        if not number:
+            writer.writerow([group, *header, *values])
+        known = [repr((each.values or {})[name]) for name in values]
+        writer.writerows([each.label, *row, *known] for row in rows)
+    return text.getvalue()
+
+
+def _noise(option: str | Mapping[str, str] | None, names: Sequence[str] | None) -> Any:
+    """Return the noise of simulated data: a share of the standard deviation of each
+    quantity, or the noise model of each quantity, whose numbers must be known."""
+    if option is None:
+        return 0.0
+    if isinstance(option, str) and (share := parse_number(option)) is not None:
+        return share
+    names = names or ("x",)
+    given = noise_models(option)
+    if isinstance(given, dict) and set(given) != set(names):
+        lacking = [name for name in names if name not in given]
+        if lacking:
+            raise OptionError(
+                f"`--noise` gives none for {', '.join(lacking)}. Give one for each "
+                "quantity, or one for all."
+            )
+    models = read_noise(given, names)
+    for model in models.values():
+        lacking = [n for n in model.names if math.isnan(float(getattr(model, n)))]
+        if lacking:
+            raise OptionError(
+                f"`--noise {model.word}` needs {' and '.join(lacking)} in brackets, as "
+                f'"{model.word}({", ".join(["1.2"] * len(model.names))})".'
+            )
+    return [models[name] for name in names]
+
+
+def _noisy_data(
     problem: "dd.Problem",
     T: float,
     points: int,
     noise: "float | Sequence[dd.noise.AbstractNoise]",
     seed: int,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | None,
 ) -> "dd.Data":
     """Return noisy values of the problem's solution at `points` equally spaced times
     from 0 to `T`.
 
     `noise` is the standard deviation of the noise, as a fraction of that of each
     quantity, or the noise model of each quantity."""
-    T = check_time(T, "--T")
     if not 2 <= points <= _MOST_POINTS:
         raise ValueError(
             f"`--points` must be from 2 to {_MOST_POINTS:,}, but got {points}."
@@ -69,7 +200,16 @@ def simulated(
     if isinstance(noise, float | int):
         x = x + noise * np.std(x, axis=0) * random.normal(size=x.shape)
     else:
-        x = _draw(x, noise, names or ("x",), random)
+        drawn = []
+        for model, name, column in zip(noise, names or ("x",), x.T, strict=True):
+            if model.is_positive and np.any(column <= 0):
+                raise ValueError(
+                    f"`--noise`: the solution of {name!r} falls to {column.min():.4g}, "
+                    f"but {model.title} noise is for positive quantities. Choose "
+                    "another noise."
+                )
+            drawn.append(model.draw(column, np.asarray(model.eta()), random))
+        x = np.stack(drawn, axis=1)
     notes = []
     if np.isinf(change):
         notes = ["There are too many steps to check the solution by shorter ones."]
@@ -78,24 +218,6 @@ def simulated(
             f"Shorter steps still changed the solution, by {change:.1g} of its size."
         ]
     return dd.Data(t, x, names=names, notes=notes)
-
-
-def _draw(
-    x: np.ndarray,
-    noise: "Sequence[dd.noise.AbstractNoise]",
-    names: Sequence[str],
-    random: np.random.Generator,
-) -> np.ndarray:
-    """Draw values around `x` from the noise model of each quantity."""
-    columns = []
-    for model, name, column in zip(noise, names, x.T, strict=True):
-        if model.is_positive and np.any(column <= 0):
-            raise ValueError(
-                f"`--noise`: the solution of {name!r} falls to {column.min():.4g}, but "
-                f"{model.title} noise is for positive quantities. Choose another noise."
-            )
-        columns.append(model.draw(column, np.asarray(model.eta()), random))
-    return np.stack(columns, axis=1)
 
 
 def _exact(problem: "dd.Problem", t: np.ndarray) -> tuple[np.ndarray, float]:
@@ -297,32 +419,3 @@ def _random_values(
         name: random.uniform(*ranges.get(name, _USUAL))
         for name in unknown(model, given)
     }
-
-
-def simulated_noise(
-    option: str | Mapping[str, str] | None, names: Sequence[str] | None
-) -> Any:
-    """Return the noise of simulated data: a share of the standard deviation of each
-    quantity, or the noise model of each quantity, whose numbers must be known."""
-    if option is None:
-        return 0.0
-    if isinstance(option, str) and (share := parse_number(option)) is not None:
-        return share
-    names = names or ("x",)
-    given = noise_models(option)
-    if isinstance(given, dict) and set(given) != set(names):
-        lacking = [name for name in names if name not in given]
-        if lacking:
-            raise OptionError(
-                f"`--noise` gives none for {', '.join(lacking)}. Give one for each "
-                "quantity, or one for all."
-            )
-    models = read_noise(given, names)
-    for model in models.values():
-        lacking = [n for n in model.names if math.isnan(float(getattr(model, n)))]
-        if lacking:
-            raise OptionError(
-                f"`--noise {model.word}` needs {' and '.join(lacking)} in brackets, as "
-                f'"{model.word}({", ".join(["1.2"] * len(model.names))})".'
-            )
-    return [models[name] for name in names]

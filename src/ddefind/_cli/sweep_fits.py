@@ -10,7 +10,8 @@ import numpy as np
 
 import ddefind as dd
 
-from .._data.data import Data, read_csv
+from .._data.data import Data
+from .._data.read_csv import read_csv
 from .._inference.residual_tests import LEVEL
 from .._util.errors import DataError, did_you_mean
 from .fit_arguments import fit_arguments

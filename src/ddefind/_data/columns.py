@@ -44,25 +44,9 @@ _REPLICATE_COLUMN = re.compile(r"(?:rep|repl|replicate|replica|repeat)s?", re.I)
 _LISTED = 4  # values of a column that a message shows
 
 
-def read_measurements(
-    table: Table,
-    time: str | None,
-    columns: Columns | None,
-    start: Any,
-    where: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Read times, quantities and standard deviations from a table, as the arguments of
-    `Data`.
-
-    `time`, `columns`, `start` and `where` are the arguments of `read_csv`. An error
-    says which cell is wrong.
-    """
-    return read_prepared(prepared(table, time, where), columns, start)
-
-
 def prepared(table: Table, time: str | None, where: Mapping[str, Any]) -> Table:
     """Return the rows of a table that are to be read, with the name of the column of
-    times and the units."""
+    times and the units. `time` and `where` are the arguments of `read_csv`."""
     if not table.places:
         raise table.error("there are no rows of data.")
     if time is None:
@@ -73,8 +57,11 @@ def prepared(table: Table, time: str | None, where: Mapping[str, Any]) -> Table:
     return table
 
 
-def read_prepared(table: Table, columns: Columns | None, start: Any) -> dict[str, Any]:
-    """Read a table that was prepared by `prepared`."""
+def read_measurements(
+    table: Table, columns: Columns | None, start: Any
+) -> dict[str, Any]:
+    """Read times, quantities and standard deviations from a table that was prepared by
+    `prepared`, as the arguments of `Data`. An error says which cell is wrong."""
     t, origin, unit, time_notes = read_times(table, start)
     if len(np.unique(t)) < 2:
         raise table.error(

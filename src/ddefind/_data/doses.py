@@ -24,6 +24,7 @@ from typing import final
 
 import numpy as np
 
+from .._problem.doses import Dose, SetState
 from .._util import wording
 from .._util.errors import DataError, quoted
 from .table import Table, is_missing, is_number, parse_number
@@ -44,21 +45,6 @@ _MEANINGS = {
     "mdv": ("mdv",),
     "steady": ("ss",),
 }
-
-
-@final
-@dataclass(frozen=True)
-class DoseRow:
-    """A dose as a row gives it. `is_set` says whether the state is set to the amount,
-    which is otherwise added to it."""
-
-    state: str
-    amount: float | str
-    time: float
-    duration: float | str | None = None
-    every: float | None = None
-    count: int = 1
-    is_set: bool = False
 
 
 @final
@@ -95,26 +81,19 @@ class DoseTable:
         """Whether a row is said to hold no measurement."""
         return self._cell("evid", row) not in ("", "0") or self._cell("mdv", row) == "1"
 
-    def doses(self, t: np.ndarray, state: str | None, T: float) -> list[DoseRow]:
+    def doses(
+        self, t: np.ndarray, state: str | None, T: float
+    ) -> list[Dose | SetState]:
         """Return the doses in the rows of the table, whose times are `t`. `state`
         receives them, or a column says which state does. They must begin between 0 and
         the last time of the measurements, `T`."""
         rows = [row for row in range(len(self.table.places)) if self.is_dose(row)]
         self._check_states(rows, state)
-        doses = [self._dose(row, float(t[row]), state) for row in rows]
-        for row, dose in zip(rows, doses):
-            last = dose.time + (dose.count - 1) * (dose.every or 0.0)
-            if dose.time < 0 or last > T:
-                at, side = (dose.time, "before") if dose.time < 0 else (last, "after")
-                raise self._error(
-                    f"the dose at {at:g} is {side} the record, which goes from 0 to "
-                    f"{T:g} (counted from time 0). Leave it out, or correct its time.",
-                    row,
-                    "amount",
-                )
-        return doses
+        return [self._dose(row, float(t[row]), state, T) for row in rows]
 
-    def _dose(self, row: int, time: float, state: str | None) -> DoseRow:
+    def _dose(
+        self, row: int, time: float, state: str | None, T: float
+    ) -> Dose | SetState:
         amount = self._number_or_name("amount", row)
         assert amount is not None
         if self._positive("steady", row):
@@ -127,16 +106,21 @@ class DoseTable:
         event = self._event(row)
         if event not in ("", "add", "set"):
             raise self._error(f"{quoted(event)} is neither add nor set.", row, "event")
-        count = self._count(row)
-        return DoseRow(
-            state or self.table.columns[self.columns["state"]][row],
-            amount,
-            time,
-            self._duration(row, amount),
-            self._positive("every", row) if count > 1 else None,
-            count,
-            event == "set",
-        )
+        state = state or self.table.columns[self.columns["state"]][row]
+        count, duration = self._count(row), self._duration(row, amount)
+        every = self._positive("every", row) if count > 1 else None
+        last = time + (count - 1) * (every or 0.0)
+        if time < 0 or last > T:
+            at, side = (time, "before") if time < 0 else (last, "after")
+            raise self._error(
+                f"the dose at {at:g} is {side} the record, which goes from 0 to {T:g} "
+                "(counted from time 0). Leave it out, or correct its time.",
+                row,
+                "amount",
+            )
+        if event == "set":
+            return SetState(state, amount, time)
+        return Dose(state, amount, time, duration, every, count)
 
     def _check_states(self, rows: Sequence[int], state: str | None) -> None:
         """Check that each dose has a state, and one only."""

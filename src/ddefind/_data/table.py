@@ -1,4 +1,5 @@
-"""A table of text cells in named columns: numbers, missing values, or text."""
+"""A table of text cells in named columns: numbers, missing values, or text. And the
+place of a column, in this table or in a file of its own."""
 
 import math
 import re
@@ -6,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -35,6 +37,8 @@ _TIME_NAMES = (
     *("time", "date", "datetime", "timestamp"),
     *("year", "month", "week", "day", "hour", "zeit", "datum"),
 )
+# Names of files with a table in them end so.
+_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".xlsx")
 UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")  # at the end of a column's name
 
 
@@ -315,3 +319,28 @@ def _cells(values: Any) -> list[str]:
         array = array.astype(str)
     cells = [str(value).strip() for value in array.tolist()]
     return ["" if cell in ("None", "NaT", "<NA>") else cell for cell in cells]
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """The place of numbers: a column beside the measurements, if `file` is None, or a
+    file of its own, whose column may be left open."""
+
+    column: str | None
+    file: str | None = None
+
+
+def find_place(text: str, columns: Sequence[str] = ()) -> Place | None:
+    """Return the place that a text names: `COLUMN`, `FILE` or `FILE:COLUMN`. None if it
+    is none of these.
+
+    `columns` are those of the measurements. They come first."""
+    if text in columns:
+        return Place(text)
+    path, colon, column = text.rpartition(":")
+    if Path(text).is_file():
+        return Place(None, text)
+    if colon and (Path(path).is_file() or path.lower().endswith(_ENDINGS)):
+        return Place(column or None, path)
+    return Place(None, text) if text.lower().endswith(_ENDINGS) else None

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .._problem.history import KINDS, Constant, Neural
+from .._problem.history import KINDS, Constant, NeuralHistory
 from .._problem.network import Network
 from .._problem.parameters import finite_numbers
 from .._util import wording
@@ -30,7 +30,7 @@ def read_history(history: Any, lines: ModelLines) -> Any:
             f"There is no history {history!r}.{did_you_mean(history, known)}"
         )
     if isinstance(history, Network):
-        return Neural.of(history, len(lines.states))
+        return NeuralHistory.of(history, len(lines.states))
     if isinstance(history, str) or callable(history):
         return history
     return tuple(finite_numbers("history", history, len(lines.states)).tolist())
@@ -41,7 +41,7 @@ def blank_history(history: Any, d: int) -> Any:
     if isinstance(history, tuple):
         return Constant(history)
     if isinstance(history, Network):
-        return Neural.of(history, d)
+        return NeuralHistory.of(history, d)
     if not isinstance(history, str):
         return history
     if history in CHOSEN_BY_FIT:

@@ -21,8 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._data.data import Data
-from .._data.stack import DataStack
+from .._data.data import Data, DataStack
 from .._engine.adaptive.methods import AbstractAdaptive
 from .._engine.adaptive.solution import GROWTH, AdaptiveRoom
 from .._engine.aligned.path import Grid, make_grid

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, Unpack, overload
 
 from .._data.data import Data
+from .._data.study_data import Experiment
 from .._equation.equation import Equation
 from .._loss.losses import SumOfSquares
 from .._problem.parameters import Fixed, parameter_vector
@@ -37,7 +38,7 @@ from .request import (
     LeastSquaresKeywords,
     read_options,
 )
-from .study import Experiment, read_experiments
+from .study import read_experiments
 from .sweep import LeastSquaresSweepKeywords, SweepFitKeywords, SweepOptions, fit_sweep
 
 # Above this number of parameters the normal equations cost more than they save.

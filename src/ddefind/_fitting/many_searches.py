@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._data.stack import DataStack
+from .._data.data import DataStack
 from .._engine.engine import AUTO
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, needs_no_other_solver, search

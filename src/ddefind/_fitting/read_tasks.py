@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._data.data import Data
-from .._data.stack import DataStack
-from .._data.study_data import Records
+from .._data.data import Data, DataStack
+from .._data.study_data import Experiment, Records
 from .._equation.equation import Equation
 from .._equation.history_kinds import CHOSEN_BY_FIT, blank_history
 from .._equation.problem_text import equation_of
@@ -33,7 +32,7 @@ from ..noise._gaussian import Gaussian
 from ..noise._read_noise import read_noise, with_given
 from .request import FitOptions, FitTask, FitTasks
 from .scaled_networks import scaled_networks, scaled_together
-from .study import Experiment, labels_of, make_study, matched_data
+from .study import labels_of, make_study, matched_data
 
 # What `fit` fits: a callable object is a right-hand side alone.
 Model: TypeAlias = Problem | Equation | Callable[..., Any]

@@ -15,8 +15,7 @@ from typing import (
 
 import numpy as np
 
-from .._data.data import Data, check_sizes
-from .._data.stack import DataStack, data_set, joined
+from .._data.data import Data, DataStack, check_sizes, data_set, joined
 from .._data.study_data import Records
 from .._engine.adaptive.methods import AbstractAdaptive
 from .._engine.runge_kutta import AbstractSolver
@@ -171,7 +170,7 @@ class FitTasks(Sequence[FitTask]):
         rows = numbers if len(self.sets) > 1 else 0 * numbers
         if isinstance(self.sets, DataStack):
             return self.sets.take(rows)
-        return joined(Data, [self.sets[i] for i in rows])
+        return joined([self.sets[i] for i in rows])
 
 
 def distinct(items: Iterable[Item]) -> list[Item]:

@@ -12,9 +12,8 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
-from .._data.data import Data
+from .._data.data import Data, DataStack
 from .._data.smoothing import bins, scatter, smoothed_columns
-from .._data.stack import DataStack
 from .._engine.aligned.path import hermite
 from .._problem.general_delays import is_general
 from .._problem.parameters import parameter_vector

@@ -301,13 +301,13 @@ def time_zero(history: Any) -> float:
 
 
 @final
-class Neural(AbstractHistory):
+class NeuralHistory(AbstractHistory):
     """A multilayer perceptron N as a function of time: $X_0(t) = N(t)$.
 
     `d` is the number of components. The network has `depth` hidden layers of `width`
     units each, and `seed` draws its initial weights.
 
-    >>> Neural(d=2, width=8, depth=1, seed=0)(-0.5).shape
+    >>> NeuralHistory(d=2, width=8, depth=1, seed=0)(-0.5).shape
     (2,)
     """
 
@@ -324,7 +324,7 @@ class Neural(AbstractHistory):
         return cls(d)
 
     @classmethod
-    def of(cls, network: Network, d: int) -> "Neural":
+    def of(cls, network: Network, d: int) -> "NeuralHistory":
         """Return the history of d components that is a network of time."""
         if network.outputs not in (1, d):
             raise ValueError(
@@ -337,5 +337,7 @@ class Neural(AbstractHistory):
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.network(t)
 
+
+Neural = NeuralHistory  # the name that saved fits have for it
 
 KINDS = {cls.word: cls for cls in AbstractHistory.__subclasses__() if cls.word}

@@ -33,7 +33,7 @@ def networks_of(problem: Problem, names: Sequence[str]) -> Networks:
     network.
 
     >>> import ddefind as dd
-    >>> past = dd.Neural(1, width=2, depth=1)
+    >>> past = dd.NeuralHistory(1, width=2, depth=1)
     >>> problem = dd.Problem(dd.models.Logistic(1, 2), past, tau=0.5)
     >>> names = list(dd.parameter_values(problem))
     >>> networks_of(problem, names)

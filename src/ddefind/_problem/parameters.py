@@ -161,10 +161,10 @@ def _check_positive(name: str, value: float) -> None:
 
 @final
 @dataclass(frozen=True)
-class Gaussian(AbstractPrior):
+class GaussianPrior(AbstractPrior):
     """A Gaussian prior with the given mean and standard deviation `sd`.
 
-    >>> Gaussian(mean=2.0, sd=0.5).width
+    >>> GaussianPrior(mean=2.0, sd=0.5).width
     0.5
     """
 
@@ -186,13 +186,13 @@ class Gaussian(AbstractPrior):
 
 @final
 @dataclass(frozen=True)
-class LogNormal(AbstractPrior):
+class LogNormalPrior(AbstractPrior):
     """A log-normal prior: the logarithm of the parameter has a Gaussian prior.
 
     With a probability of 68% the parameter lies between `median / factor` and
     `median * factor`.
 
-    >>> round(LogNormal(median=2.0, factor=1.5).width, 4)
+    >>> round(LogNormalPrior(median=2.0, factor=1.5).width, 4)
     0.4055
     """
 
@@ -212,6 +212,10 @@ class LogNormal(AbstractPrior):
     @property
     def width(self) -> float:
         return log(self.factor)
+
+
+# Their first names, which noise models have, too.
+Gaussian, LogNormal = GaussianPrior, LogNormalPrior
 
 
 @final

@@ -23,7 +23,7 @@ from .general_delays import (
     known_times,
     rhs_arguments,
 )
-from .history import Neural
+from .history import NeuralHistory
 from .network import (
     Network,
     is_network,
@@ -79,7 +79,7 @@ def _with_functions(parts: _Parts) -> _Parts:
     one that is a whole history a function of time."""
     rhs, history, tau, observe = parts
     if is_network(history):
-        history = Neural.of(history, _dimension(rhs, tau, history))
+        history = NeuralHistory.of(history, _dimension(rhs, tau, history))
     if is_network(rhs):
         if not rhs.weights and (d := _components(history)) is not None:
             if rhs.outputs not in (1, d):

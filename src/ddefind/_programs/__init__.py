@@ -6,12 +6,11 @@ one with the most steps. On a processor it keeps the small arrays of a step in m
 Here the whole program of a fit, with all its loops, is one function of C, in which
 small arrays are variables. On a GPU it is a kernel, and each thread makes a fit.
 
-XLA could compile the same programs. `jaxpr.py` reads JAX's equations of a program and
-places its arrays in variables or in memory. `translate.py` writes it in C, with
-`elementwise.py`, `shapes.py`, `loops.py` and `writer.py`. `program.py` keeps translated
-programs and chooses where they run: `on_processor.py` compiles and runs them with the C
-compiler, `on_gpu.py` with CuPy. What cannot be translated is left to XLA. Begin with
-`program.py` and `translate.py`.
+XLA could compile the same programs. `jaxpr.py` reads JAX's equations of a program.
+`translate.py` writes it in C, with `functions.py` and `writer.py`, which places arrays
+in variables or in memory. `program.py` keeps translated programs and chooses where they
+run: `kernels.py` compiles and runs them with the C compiler, or on a GPU with CuPy.
+What cannot be translated is left to XLA. Begin with `program.py` and `translate.py`.
 
 May import: nothing.
 """

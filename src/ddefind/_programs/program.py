@@ -12,10 +12,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .jaxpr import UntranslatedError, kind_of, result_kind, shape_of, size_of, trace
-from .on_gpu import GpuKernel, has_gpu
-from .on_processor import ProcessorKernel, has_compiler
+from .jaxpr import UntranslatedError, size_of, trace
+from .kernels import GpuKernel, ProcessorKernel, has_compiler, has_gpu
 from .translate import OWN, SET, SHARED, translate
+from .writer import kind_of, result_kind
 
 # With fewer fits than this a GPU is slower than the processor: each thread is slow.
 LEAST_FOR_GPU = 1000
@@ -54,26 +54,26 @@ _DTYPES = {
 @final
 @dataclass(frozen=True)
 class Program:
-    """A compiled program, the types of its inputs, the shapes and types of its outputs
-    for one fit, and their structure."""
+    """A compiled program, the types of its inputs, and the shapes and types of the
+    `result` for one fit."""
 
     kernel: GpuKernel | ProcessorKernel
     inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    structure: Any
+    result: Any
 
     def run(
         self, arrays: Sequence[Any], owners: Sequence[str], set_of: np.ndarray
     ) -> Any:
         """Compute the results of all fits, with a first axis over them."""
         given = [np.asarray(a, dtype) for a, dtype in zip(arrays, self.inputs)]
-        outputs = [(size_of(o.shape), _DTYPES[kind_of(o.dtype)]) for o in self.outputs]
+        parts, structure = jax.tree.flatten(self.result)
+        outputs = [(size_of(o.shape), _DTYPES[kind_of(o.dtype)]) for o in parts]
         made = self.kernel.run(given, owners, set_of, outputs)
         results = [
             array.reshape(-1, *each.shape).astype(each.dtype, copy=False)
-            for array, each in zip(made, self.outputs)
+            for array, each in zip(made, parts)
         ]
-        return jax.tree.unflatten(self.structure, results)
+        return jax.tree.unflatten(structure, results)
 
 
 _KERNELS = {Runner.gpu: GpuKernel, Runner.processor: ProcessorKernel}
@@ -146,11 +146,7 @@ def _compiled(
         except Exception as error:  # It must not end a fit that XLA can make.
             raise UntranslatedError(f"an unexpected program: {error!r}") from error
         inputs = tuple(_DTYPES[result_kind(v)] for v in block.inputs)
-        kernel = _KERNELS[place](source)
+        return Program(_KERNELS[place](source), inputs, result)
     except UntranslatedError as error:
         _log.info("A program is left to XLA: %s", error)
         return error
-    outputs = tuple(
-        jax.ShapeDtypeStruct(shape_of(v), v.aval.dtype) for v in block.outputs
-    )
-    return Program(kernel, inputs, outputs, jax.tree.structure(result))

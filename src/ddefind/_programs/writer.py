@@ -1,23 +1,116 @@
-"""Writes statements of C, and gives names to values and memory to arrays."""
+"""Statements of C, and the arrays of a program: each element in a variable of its own,
+or in memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from .jaxpr import (
-    MOST_ELEMENTS,
-    Element,
-    Elements,
-    Memory,
-    Stored,
-    UntranslatedError,
-    Value,
-    is_known,
-    size_of,
-    text_of,
-)
+from .jaxpr import UntranslatedError, size_of
+
+# An element: a known number, or a variable or an expression of C.
+Element: TypeAlias = Any
+_KINDS = {"float64": "double", "int64": "long long", "int32": "int", "bool": "bool"}
+# Arrays of at most this many elements are kept in variables.
+MOST_ELEMENTS = 400
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Memory for one array. `place` is the expression of its element `{}`. Arguments of
+    a program are not `writable`."""
+
+    place: str
+    kind: str
+    writable: bool
+
+    def at(self, index: Element) -> str:
+        """Return the expression of the element with this number."""
+        return self.place.format(index if isinstance(index, str) else int(index))
+
+
+class Elements(NamedTuple):
+    """An array in variables: an object array of `Element`s, all of one kind."""
+
+    array: np.ndarray
+    kind: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @classmethod
+    def filled(
+        cls, shape: tuple[int, ...], kind: str, at: Callable[[tuple[int, ...]], Element]
+    ) -> "Elements":
+        """Make an array of `at(indices)`, called in the order of the rows."""
+        return cls.of([at(where) for where in np.ndindex(shape)], shape, kind)
+
+    @classmethod
+    def of(cls, row: list[Element], shape: tuple[int, ...], kind: str) -> "Elements":
+        """Make an array of its elements, in the order of the rows."""
+        return cls(np.array(row, object).reshape(shape), kind)
+
+
+class Stored(NamedTuple):
+    """An array in memory, in the order of its rows."""
+
+    memory: Memory
+    shape: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        return self.memory.kind
+
+    @property
+    def size(self) -> int:
+        return size_of(self.shape)
+
+
+Value: TypeAlias = Elements | Stored
+
+
+def kind_of(dtype: Any) -> str:
+    """Return the type of C for numbers of a dtype."""
+    name = np.dtype(dtype).name
+    if name not in _KINDS:
+        raise UntranslatedError(f"numbers of the type {name}")
+    return _KINDS[name]
+
+
+def result_kind(variable: Any) -> str:
+    """Return the type of C of a variable's elements."""
+    return kind_of(variable.aval.dtype)
+
+
+def elements(array: np.ndarray) -> Elements:
+    """Return known numbers as elements."""
+    if array.size > MOST_ELEMENTS:
+        raise UntranslatedError(f"a constant array of shape {array.shape}")
+    return Elements(array.astype(object), kind_of(array.dtype))
+
+
+def is_known(element: Element) -> bool:
+    """Whether an element is a known number."""
+    return not isinstance(element, str)
+
+
+def text_of(element: Element) -> str:
+    """Return an element in C."""
+    if isinstance(element, str):
+        return element
+    if isinstance(element, (bool, np.bool_)):
+        return "true" if element else "false"
+    if isinstance(element, (int, np.integer)):
+        return f"{int(element)}LL" if element >= 0 else f"({int(element)}LL)"
+    if np.isnan(element):
+        return "NOT_A_NUMBER"
+    if np.isinf(element):
+        return "INFINITE" if element > 0 else "(-INFINITE)"
+    return repr(float(element)) if element >= 0 else f"({float(element)!r})"
 
 
 @final
@@ -116,11 +209,8 @@ class Writer:
             return value
         if value.size > MOST_ELEMENTS:
             raise UntranslatedError(f"an array of shape {value.shape} in variables")
-        array = np.empty(value.shape, object)
-        flat = array.reshape(-1)
-        for j in range(value.size):
-            flat[j] = self.load(value.memory, j)
-        return Elements(array, value.kind)
+        loaded = [self.load(value.memory, j) for j in range(value.size)]
+        return Elements.of(loaded, value.shape, value.kind)
 
     def in_memory(self, value: Value) -> Stored:
         """Return an array in memory: itself, or a copy."""

@@ -222,7 +222,7 @@ _CLASSES = {
 # The classes that are made of one network, and how they are made of it.
 _OF_NETWORK = {
     "models.Neural": models.Neural.of,
-    "Neural": lambda network: history.Neural.of(network, network.outputs),
+    "Neural": lambda network: history.NeuralHistory.of(network, network.outputs),
     "NetworkRhs": NetworkRhs,
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}

@@ -3,9 +3,10 @@ where it was published, and which two sources the numbers were compared in."""
 
 from collections.abc import Sequence
 
-from .._data.data import Data, read_csv
-from .._fitting.read_study import read_study
-from .._fitting.study import Experiment
+from .._data.data import Data
+from .._data.read_csv import read_csv
+from .._data.read_study import read_study
+from .._data.study_data import Experiment
 from ._files import path
 
 

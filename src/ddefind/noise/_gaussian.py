@@ -197,7 +197,7 @@ class LogNormal(AbstractNoise):
 
     The prediction f is the median of the values, and 68% of them lie between $f / k$
     and $f\,k$: a `factor` k of 1.1 is an error of about 10%. By default it is learned.
-    (A `dd.LogNormal` prior has the same factor.)
+    (A `dd.LogNormalPrior` has the same factor.)
 
     With $\sigma = \log k$ the deviance is $2\log y + \log(2\pi\sigma^2) +
     \log^2(y / f) / \sigma^2$, and the information $1 / (\sigma f)^2$ about f and

@@ -3,6 +3,7 @@ from ._experiments import (
     NOISE as NOISE,
     PROTOCOLS as PROTOCOLS,
     Experiment as Experiment,
+    PaperExperiment as PaperExperiment,
     Protocol as Protocol,
 )
 from ._level_results import LevelResults as LevelResults

@@ -1,6 +1,6 @@
 """The DDE-Find paper's experiments and protocols, as data.
 
-An `Experiment` is one of the paper's models with its data, start values and printed
+A `PaperExperiment` is one of the paper's models with its data, start values and printed
 tables. A `Protocol` is a way to learn the parameters. `_run.py` runs them.
 """
 
@@ -45,7 +45,7 @@ class PrintedTable:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class PaperExperiment:
     """One of the paper's five models, with its data and its start values.
 
     - `true`, `start`: the problem that the data were made with, and the one that fits
@@ -173,8 +173,10 @@ _CELL_NAMES = {
     for index, cell in enumerate(_CELLS)
 }
 
+Experiment = PaperExperiment  # its first name
+
 _ALL_EXPERIMENTS = (
-    Experiment(
+    PaperExperiment(
         "exponential",
         "Delay exponential decay",
         true=dd.Problem(dd.models.Exponential(-2.0, -2.0), dd.Affine(1.5, 4.0), 1.0),
@@ -183,7 +185,7 @@ _ALL_EXPERIMENTS = (
         steps_per_delay=10,
         names=_same("theta_0", "theta_1", "tau", "a", "b"),
     ),
-    Experiment(
+    PaperExperiment(
         "logistic",
         "Delay logistic",
         true=dd.Problem(dd.models.Logistic(2.0, 1.5), dd.Periodic(-0.5, 3.0, 2.0), 1.0),
@@ -194,7 +196,7 @@ _ALL_EXPERIMENTS = (
         steps_per_delay=10,
         names=_same("theta_0", "theta_1", "tau", "A", "omega", "b"),
     ),
-    Experiment(
+    PaperExperiment(
         "enso",
         "El Niño / Southern Oscillation",
         true=dd.Problem(
@@ -207,7 +209,7 @@ _ALL_EXPERIMENTS = (
         steps_per_delay=50,
         names=_same("theta_0", "theta_1", "theta_2", "tau", "A", "omega", "b"),
     ),
-    Experiment(
+    PaperExperiment(
         "cheyne",
         "Cheyne-Stokes respiration",
         true=dd.Problem(dd.models.Cheyne(1.0, 7.0, 2.0), dd.Affine(-5.0, 2.0), 0.25),
@@ -217,7 +219,7 @@ _ALL_EXPERIMENTS = (
         names=_same("p", "V_0", "alpha", "tau", "a", "b"),
         starts_at_data=True,
     ),
-    Experiment(
+    PaperExperiment(
         "hiv",
         "HIV",
         true=dd.Problem(
@@ -234,7 +236,7 @@ _ALL_EXPERIMENTS = (
         starts_at_data=True,
     ),
 )
-EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
+EXPERIMENTS: Mapping[str, PaperExperiment] = MappingProxyType(
     {each.model: each for each in _ALL_EXPERIMENTS}
 )
 

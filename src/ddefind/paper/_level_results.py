@@ -9,7 +9,7 @@ import numpy as np
 import ddefind as dd
 
 from .._util.files import nonfinite_as_none
-from ._experiments import EXPERIMENTS, PROTOCOLS, REPEATS, Experiment
+from ._experiments import EXPERIMENTS, PROTOCOLS, REPEATS, PaperExperiment
 
 # Significant digits of a saved estimate: far more than its standard deviation
 # justifies, and few enough for small files.
@@ -31,7 +31,7 @@ class LevelResults:
     - `seconds`: the time that the fits took.
     """
 
-    experiment: Experiment
+    experiment: PaperExperiment
     noise: float
     protocol: str
     seed: int

@@ -20,7 +20,7 @@ from ._experiments import (
     NOISE,
     PROTOCOLS,
     REPEATS,
-    Experiment,
+    PaperExperiment,
     Protocol,
     PublishedAdam,
     Settings,
@@ -87,7 +87,7 @@ class Plan:
 
 
 def fit_sets(
-    experiment: Experiment,
+    experiment: PaperExperiment,
     settings: Settings,
     starts: Sequence[dd.Problem],
     sets: Sequence[dd.Data],
@@ -110,7 +110,7 @@ def fit_sets(
     )
 
 
-def estimates(experiment: Experiment, batch: dd.FitBatch) -> np.ndarray:
+def estimates(experiment: PaperExperiment, batch: dd.FitBatch) -> np.ndarray:
     """Return the values after the last step, which is what the paper reports: a row for
     each fit, and a column for each parameter in the paper's order."""
     columns = [batch.names.index(name) for name in experiment.names.values()]
@@ -118,7 +118,7 @@ def estimates(experiment: Experiment, batch: dd.FitBatch) -> np.ndarray:
 
 
 def run_model(
-    experiment: Experiment,
+    experiment: PaperExperiment,
     protocol: Protocol,
     noise: Sequence[float],
     repeats: int = REPEATS,
