@@ -14,13 +14,13 @@ import numpy as np
 from .._data.data import Data
 from .._data.study_data import Records, StudyData
 from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.aligned.path import Points
 from .._engine.runge_kutta import AbstractSolver
 from .._inference.assessment import Assessment
 from .._inference.explained import Explained, OtherHistory
 from .._inference.identifiability import VERDICTS, Verdict
 from .._inference.profile import BREAKDOWNS, Profile
 from .._inference.residual_tests import ResidualTest
-from .._loss.path_costs import Points
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
 from .._problem.general_delays import is_general
