@@ -21,7 +21,7 @@ from .._problem.general_delays import typical_delays
 from .._problem.history import Affine, Smooth
 from .._problem.parameters import Fixed
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate, Origin, estimate_at
+from .._results.estimate import Estimate, FitOrigin, estimate_at
 from .._search.batches import RefinedFits, SearchResult
 from .._search.explore import FIRST_LOOK, SECOND_LOOK, follows_data
 from .._search.make_setup import make_setup, make_study_setup
@@ -208,7 +208,7 @@ class LeastSquares(AbstractMethod):
             found = search(other, self.starts, task.seed, show, known)
             if np.isfinite(found.best.loss[0]) or not minima:
                 setup, result = other, _with_starts_of(found, result)
-        origin = Origin(task.seed, time.perf_counter() - began)
+        origin = FitOrigin(task.seed, time.perf_counter() - began)
         return estimate_at(setup, result, origin)
 
 

@@ -25,7 +25,7 @@ from .._problem.parameters import parameter_vector
 from .._programs.jaxpr import UntranslatedError
 from .._programs.program import Runner, others, place_for
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate, Origin, estimate_at
+from .._results.estimate import Estimate, FitOrigin, estimate_at
 from .._results.status import STATUS, Status
 from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.setup import FitSetup
@@ -119,7 +119,7 @@ class ManyEstimates:
     def _make(self, number: int) -> Estimate:
         task, (searched, row) = self.tasks[number], self._place[number]
         setup = self.setup_of(task)
-        origin = Origin(task.seed, self.seconds / len(self.tasks))
+        origin = FitOrigin(task.seed, self.seconds / len(self.tasks))
         return estimate_at(setup, searched.search_result(row, setup), origin)
 
     def batch(self, seconds: float, has_intervals: bool) -> FitBatch[Estimate]:

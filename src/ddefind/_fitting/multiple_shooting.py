@@ -16,7 +16,7 @@ from .._loss.gradients import check_problem_and_data
 from .._problem.delays import is_delay
 from .._problem.general_delays import has_slope
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate, Origin, estimate_at
+from .._results.estimate import Estimate, FitOrigin, estimate_at
 from .._search import levenberg_marquardt
 from .._search.batches import Minimum, RefinedFits
 from .._search.search import PHASES
@@ -159,7 +159,7 @@ def _disturbed(first: Estimate, report: Callable[[str, np.ndarray], None]) -> Es
         step_error=found.step_error,
         interrupted=found.interrupted,
     )
-    origin = Origin(first.seed, first.seconds + time.perf_counter() - began)
+    origin = FitOrigin(first.seed, first.seconds + time.perf_counter() - began)
     return estimate_at(setup, result, origin, process=found.process)
 
 

@@ -79,7 +79,7 @@ ShowProgress = bool | Callable[[Progress], None] | None
 _PATIENCE = 1.0
 
 
-class Origin(NamedTuple):
+class FitOrigin(NamedTuple):
     """How a fit was found: the `seed` of its starts, and the `seconds` that it took.
 
     `histories` are the kinds of history that `history="auto"` compared, the chosen one
@@ -116,7 +116,7 @@ class Estimate(AbstractFit):
     uncertainty: Uncertainty = field(repr=False)
     assessment: Assessment | None = field(repr=False)
     process: ProcessNoise | None = field(repr=False)
-    origin: Origin
+    origin: FitOrigin
 
     # The model with its data
 
@@ -690,7 +690,7 @@ class Estimate(AbstractFit):
 def estimate_at(
     setup: FitSetup,
     search_result: SearchResult,
-    origin: Origin,
+    origin: FitOrigin,
     assessment: Assessment | None = None,
     process: ProcessNoise | None = None,
 ) -> Estimate:

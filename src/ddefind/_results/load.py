@@ -22,7 +22,7 @@ from .._search.setup import FitSetup
 from .._util.errors import ResultError, check_instance
 from .._util.files import file_name
 from .._util.shown import frame_of_rows
-from .estimate import Estimate, Origin, estimate_at
+from .estimate import Estimate, FitOrigin, estimate_at
 from .result import AbstractFit, FitResult
 from .saved_file import read_saved, write_saved
 from .saved_fit import (
@@ -276,7 +276,7 @@ def _from_setup(
     return estimate_at(
         setup,
         saved_minimum(content, setup.points()),
-        Origin(content["options"]["seed"], content["seconds"], content["histories"]),
+        FitOrigin(content["options"]["seed"], content["seconds"], content["histories"]),
         saved_assessment(content, setup.model.free.names),
         content["process"],
     )
