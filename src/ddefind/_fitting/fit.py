@@ -29,6 +29,7 @@ from .read_tasks import (
     kind_from_data,
     many_tasks,
     one_task,
+    read_experiments,
     study_task,
     whole_model,
 )
@@ -38,7 +39,6 @@ from .request import (
     LeastSquaresKeywords,
     read_options,
 )
-from .study import read_experiments
 from .sweep import LeastSquaresSweepKeywords, SweepFitKeywords, SweepOptions, fit_sweep
 
 # Above this number of parameters the normal equations cost more than they save.

@@ -2,7 +2,8 @@
 
 A model is a `Problem`, an `Equation`, or a function alone; the options of a fit may
 give it inputs, networks, doses and a noise model. The data get the columns that the
-model observes, and networks get their scales."""
+model observes, with times that begin where the history ends, and networks get their
+scales."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,12 +12,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._data.data import Data, DataStack
-from .._data.study_data import Experiment, Records
+from .._data.study_data import (
+    Experiment,
+    Records,
+    StudyData,
+    parts_of,
+    study_data,
+)
 from .._equation.equation import Equation
 from .._equation.history_kinds import CHOSEN_BY_FIT, blank_history
 from .._equation.problem_text import equation_of
 from .._problem.doses import make_doses
-from .._problem.history import KINDS
+from .._problem.driving import with_same_tables
+from .._problem.history import KINDS, Smooth
 from .._problem.network import networks_in
 from .._problem.parameters import (
     Fixed,
@@ -27,12 +35,11 @@ from .._problem.parameters import (
 )
 from .._problem.problem import Problem, with_noise, with_parts
 from .._util import wording
-from .._util.errors import DataError, check_instance, did_you_mean, quoted
+from .._util.errors import DataError, check_instance, did_you_mean, quoted, shown
 from ..noise._gaussian import Gaussian
 from ..noise._read_noise import read_noise, with_given
 from .request import FitOptions, FitTask, FitTasks
-from .scaled_networks import scaled_networks, scaled_together
-from .study import labels_of, make_study, matched_data
+from .scaled_networks import scaled_together
 
 # What `fit` fits: a callable object is a right-hand side alone.
 Model: TypeAlias = Problem | Equation | Callable[..., Any]
@@ -45,11 +52,53 @@ Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
 def one_task(model: Model, data: Data, given: FitOptions) -> FitTask:
     """Return the task of a whole model, with a history that is known."""
     problem, equation = _problem_of_model(model, data, given), _equation_of_model(model)
-    matched = matched_data(problem, equation, data)
-    problem = scaled_networks(with_noise_of(problem, matched, given.noise), matched)
-    settings = _settings(equation, matched, given.parameters)
-    equations = () if equation is None else (equation,)
-    return FitTask((problem,), matched, settings, given.seed, equations)
+    return _task([problem], matched_data(problem, equation, data), [equation], given)
+
+
+def read_experiments(data: Any) -> list[Experiment] | None:
+    """Return the experiments of a study; None if `data` is one data set, or no list.
+
+    A list of data sets is refused: it may stand for two things."""
+    if isinstance(data, Experiment):
+        return [data]
+    if isinstance(data, Data) or not isinstance(data, Sequence | dict):
+        return None
+    given = list(data)
+    has_any = any(isinstance(each, Data | Experiment) for each in given)
+    if isinstance(data, dict) or not has_any:
+        raise TypeError(
+            "`data` must be a `Data`, or a list of `Experiment`s, but got "
+            f"{shown(data)}."
+        )
+    if all(isinstance(each, Data) for each in given):
+        raise TypeError(
+            "`data` is a list of data sets. To fit them together, as one study with "
+            "shared parameters, make experiments of them: `dd.fit(model, "
+            "[dd.Experiment(each) for each in data])`. To fit each by itself, call "
+            "`dd.fit_many(model, data)`."
+        )
+    for each in given:
+        if not isinstance(each, Experiment):
+            raise TypeError(
+                "`data` must be a `Data`, or a list of `Experiment`s, but one of its "
+                f"items is {shown(each)}."
+            )
+    return given
+
+
+def labels_of(experiments: Sequence[Experiment]) -> tuple[str, ...]:
+    """Return the labels of the experiments of a study, or their numbers."""
+    labels = tuple(
+        str(number) if each.label is None else each.label
+        for number, each in enumerate(experiments, start=1)
+    )
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(
+                f"Two experiments have the label {quoted(label)}. Give each a label of "
+                "its own: `dd.Experiment(data, label='low')`."
+            )
+    return labels
 
 
 def study_task(
@@ -65,21 +114,66 @@ def study_task(
             f"{wording.history(kind)} is for one data set. Choose another history for "
             "a study, such as `affine`."
         )
-    study = make_study(
-        experiments,
-        [_problem_of_model(m, e.data, given) for m, e in zip(models, experiments)],
-        [_equation_of_model(each) for each in models],
-    )
-    noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
-    problems = tuple(scaled_together(noisy, study.data.parts))
-    first, settings = study.data.parts[0], given.parameters
-    for equation in study.models:
-        settings = _settings(equation, first, settings)
-    task = FitTask(problems, study.data, settings, given.seed, study.models)
+    problems = [
+        _problem_of_model(m, e.data, given) for m, e in zip(models, experiments)
+    ]
+    equations = [_equation_of_model(each) for each in models]
+    problems, data = joined(experiments, problems, equations)
+    task = _task(problems, data, equations, given)
+    known = tuple(dict(each.values or {}) for each in experiments)
     if len(experiments) > 1:
-        return replace(task, known=study.values)
-    fixed = {name: Fixed(value) for name, value in study.values[0].items()}
-    return replace(task, data=first, parameters={**(settings or {}), **fixed})
+        return replace(task, known=known)
+    fixed = {name: Fixed(value) for name, value in known[0].items()}
+    settings = {**(task.parameters or {}), **fixed}
+    return replace(task, data=data.parts[0], parameters=settings)
+
+
+def joined(
+    experiments: Sequence[Experiment],
+    problems: Sequence[Problem],
+    equations: Sequence[Equation | None],
+) -> tuple[list[Problem], StudyData]:
+    """Return the problems of several experiments, made alike, and their data, with the
+    quantities that the equations observe."""
+    labels, parts = labels_of(experiments), []
+    for each, problem, equation in zip(experiments, problems, equations):
+        if isinstance(problem.history, Smooth):
+            raise ValueError(
+                f"{wording.history('spline')} is for one data set. Choose another "
+                "history for a study, such as `affine`."
+            )
+        parts.append(matched_data(problem, equation, each.data))
+    for part, label in zip(parts, labels):
+        if part.names != parts[0].names:
+            raise ValueError(
+                f"The quantities of {label!r} are {', '.join(part.names)}, those of "
+                f"{labels[0]!r} are {', '.join(parts[0].names)}. Give all experiments "
+                "the same columns, with NaN for what was not measured."
+            )
+    data = study_data(parts, labels)
+    return with_same_tables(problems, data.T), data
+
+
+def _task(
+    problems: Sequence[Problem],
+    data: Records,
+    equations: Sequence[Equation | None],
+    given: FitOptions,
+) -> FitTask:
+    """Return the task of problems and their data, with noise and scales of networks,
+    and with the settings that the equations imply."""
+    parts, settings = parts_of(data), given.parameters
+    noisy = [with_noise_of(problem, data, given.noise) for problem in problems]
+    scaled = scaled_together(noisy, parts) if _lacks_scales(noisy[0]) else noisy
+    texts = tuple(each for each in equations if each is not None)
+    for equation in texts:
+        settings = _settings(equation, parts[0], settings)
+    return FitTask(tuple(scaled), data, settings, given.seed, texts)
+
+
+def _lacks_scales(problem: Problem) -> bool:
+    """Whether there are networks that need scales from data."""
+    return not all(network.has_scales for network in networks_in(problem))
 
 
 def many_tasks(
@@ -104,7 +198,7 @@ def many_tasks(
         # Without noise models the problems stay shared by many fits.
         if any(new is not old for new, (old, _) in zip(noisy, pairs)):
             models = noisy
-    if not all(network.has_scales for network in networks_in(models[0])):
+    if _lacks_scales(models[0]):
         models = scaled_together(*map(list, zip(*_pairs(models, matched))))
     settings = _settings(equation, matched[0], given.parameters)
     return FitTasks(models, matched, own_starts, given.seed, equation, settings)
@@ -216,6 +310,51 @@ def _settings(
     return {**settings, **(given or {})}
 
 
+# Data that begin after more lengths of the record than this are far from time zero.
+_FAR = 20.0
+
+
+def matched_data(problem: Problem, equation: Equation | None, data: Data) -> Data:
+    """Return the data with a column for each quantity that an equation observes.
+
+    Times are counted from the first one if they begin later than one length of the
+    record, and the equation is the same at all times: the history is meant to end where
+    the data begin. If the equation depends on time, data that begin far from zero are
+    refused."""
+    check_instance("data", data, Data, "Data(t, x)")
+    if equation is not None:
+        _check_names(equation, data)
+        data = data.select(equation.observed)
+    first, length = float(data.t[0]), float(data.T - data.t[0])
+    if len(data) < 2 or first <= length:
+        return data
+    if problem.is_autonomous:
+        return data.from_first_time()
+    if first > _FAR * length:
+        raise ValueError(
+            f"The first measurement is at t = {first:.6g}, but the history ends at "
+            "time 0: the equation would have to be solved over "
+            f"{first / length:.0f} lengths of the record before there is anything to "
+            f"compare. {wording.later_time_zero(f'{first:.15g}')}, and write "
+            f"t + {first:.15g} for t in the equation."
+        )
+    return data
+
+
+def _check_names(equation: Equation, data: Data) -> None:
+    """Refuse a single column that has the name of a state but would be taken for
+    another quantity, which is computed from the states."""
+    (name, *others), observed = data.names, equation.observed
+    is_renamed = not others and len(observed) == 1 and name not in observed
+    if not (is_renamed and data.has_given_names and name in equation.states):
+        return
+    raise DataError(
+        f"Column {quoted(name)} has the name of a state, but the model observes "
+        f"{quoted(observed[0])}. Name the column {quoted(observed[0])} if it holds "
+        "that, and transform its values first if it does not."
+    )
+
+
 def _problem_of_function(rhs: Callable[..., Any], data: Data, history: Any) -> Problem:
     """Return the problem of a right-hand side `rhs(x, y, tau, t)` alone, with one delay
     and a state for each column of the data. Their start values are unknown.
@@ -298,9 +437,9 @@ def _given_once_or_for_each(
     fits = max(sizes.values())
     for name, size in sizes.items():
         if size < 1 or size not in (1, fits):
-            shown = ", ".join(f"{n}: {s}" for n, s in sizes.items())
+            listed = ", ".join(f"{n}: {s}" for n, s in sizes.items())
             raise ValueError(
-                f"Give one or {fits} for `{name}`, as for the others ({shown})."
+                f"Give one or {fits} for `{name}`, as for the others ({listed})."
             )
     return problems, sets, list(starts)
 
