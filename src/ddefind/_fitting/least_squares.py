@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import numpy as np
@@ -217,11 +217,12 @@ def _setup(task: FitTask, options: FitOptions, workers: int) -> FitSetup:
     steps = options.steps_per_delay
     steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
     solver = default_solver(task.problem, options.solver)
-    how = task.settings, solver, steps, task.seed, workers
+    how = solver, steps, task.seed, workers
+    given: Any = task.problems, task.data, task.settings
     if len(task.problems) > 1:
-        setup, _ = make_study_setup(task.problems, task.data, task.known, *how)
+        setup, _ = make_study_setup(*given, task.known, *how)
     else:
-        setup, _ = make_setup(task.problem, task.data, *how)
+        setup, _ = make_setup(task.problem, *given[1:], *how)
     return replace(setup, equations=task.equations)
 
 

@@ -312,12 +312,14 @@ def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
     keys = {frozenset(row) for row in content["table"]}
     if len(keys) > 1 or any("name" not in each for each in keys):
         raise ResultError("The rows of `table` must have a name and the same fields.")
-    is_descent = content["kind"] == "descent"
-    best = content["free" if is_descent else "search"]["best"]
     is_study = content.get("study") is not None
+    if content["kind"] == "descent":
+        best = content["free"]["best"]
+    else:
+        best = content["search"]["best"].theta[0]
     return SavedFit(
         names=tuple(content["free"]["names"]),
-        best=best if is_descent else best["theta"],
+        best=best,
         loss=content["loss"],
         status=Status[content["status"]],
         message=content["message"],
