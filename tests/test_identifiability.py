@@ -21,6 +21,7 @@ from ddefind._inference.profile_intervals import (
     nearest_image,
 )
 from support.options import NEAR, QUIET
+from support.results import at_minimum
 from support.uncertainties import hand_made
 
 
@@ -231,7 +232,7 @@ def test_a_fit_says_that_only_the_sum_of_delays_is_determined():
 
 
 def with_minima(fit, *minima):
-    return replace(fit, search_result=replace(fit.search_result, minima=minima))
+    return at_minimum(fit, minima=minima)
 
 
 def test_minima_with_the_same_values_in_another_order_are_two():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._fitting.study import make_study
+from ddefind._fitting.read_tasks import joined
 from ddefind._inference import evidence_intervals
 from ddefind._inference.profile import Profile
 from ddefind._search import explore
@@ -89,9 +89,9 @@ def test_stored_rows_give_the_normal_equations(data):
     alone = make_setup(problem, data, None, dd.RK4(), 10)[0]
     records = dd.Data(data.t[:50], data.x[:50], names=["x"])
     parts = [dd.Experiment(data, label="a"), dd.Experiment(records, label="b")]
-    study = make_study(parts, [problem] * 2, [None] * 2)
-    how = None, study.values, dd.RK4(), 10
-    both = make_study_setup(study.problems, study.data, *how)[0]
+    problems, together = joined(parts, [problem] * 2, [None] * 2)
+    how = None, ({}, {}), dd.RK4(), 10
+    both = make_study_setup(problems, together, *how)[0]
     for setup in (alone, both):
         model, points = setup.model, setup.points(np.array([0.1]))
         assert model.misfit.stores_rows

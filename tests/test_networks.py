@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._fitting.scaled_networks import scaled_networks, scaled_together
+from ddefind._fitting.scaled_networks import scaled_together
 from ddefind._problem.network import networks_in
 
 T = np.linspace(0, 20, 101)
@@ -17,6 +17,10 @@ T = np.linspace(0, 20, 101)
 WAVE = 1 + np.sqrt(0.5) * np.sin(T)
 DATA = dd.Data(T, WAVE)
 TWO = dd.Data(T, np.stack([WAVE, 3 * np.cos(T)], axis=1))
+
+
+def scaled_networks(problem, data):
+    return scaled_together([problem], [data])[0]
 
 
 def one_network(problem):

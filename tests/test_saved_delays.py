@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._results.describe_problem import describe
 from ddefind._results.saved_file import VERSION, saved_text
+from ddefind._results.saved_problem import describe
 from support.repeats import mostly_slow
 from support.results import as_descent, as_estimate, load_estimate
 

@@ -7,9 +7,8 @@ import pytest
 
 import ddefind as dd
 from ddefind._problem.parameters import parameter_vector, with_values
-from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.saved_file import saved_text
-from ddefind._results.schema import _read_problem
+from ddefind._results.saved_problem import describe, read_problem, rebuild
 from support.general_fits import TIMES, general_fit, measured
 from support.repeats import mostly_slow
 from support.results import as_estimate, load_estimate
@@ -114,7 +113,7 @@ def test_a_delay_of_the_package_comes_back_with_a_model_of_it(tmp_path):
 )
 def test_every_delay_of_the_package_is_described(tau):
     problem = dd.Problem(dd.models.Logistic(1.2, 0.5), dd.Constant(0.5), tau)
-    described = _read_problem(describe(problem, None))
+    described = read_problem(describe(problem, None))
     assert described is not None
     blank, _ = rebuild(described, most=9)
     again = with_values(blank, parameter_vector(problem))

@@ -1,6 +1,8 @@
 """Results of fits, checked to be of the kind that a test means."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,3 +30,14 @@ def path_of(fit: dd.FitResult) -> np.ndarray:
     """The parameters after each epoch `[epochs + 1, p]`."""
     assert fit.path is not None
     return fit.path
+
+
+def at_minimum(fit: dd.Estimate, **changes: Any) -> dd.Estimate:
+    """The same fit, as if its search had found something else."""
+    minimum = replace(fit.search_result, **changes)
+    return replace(fit, uncertainty=replace(fit.uncertainty, search_result=minimum))
+
+
+def in_no_time(fit: dd.Estimate) -> dd.Estimate:
+    """The same fit, without the time that it took."""
+    return replace(fit, origin=fit.origin._replace(seconds=0.0))

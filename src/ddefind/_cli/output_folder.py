@@ -159,7 +159,7 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
 def _curve(fit: "dd.Estimate | dd.FitResult", group: str) -> str:
     """Return the fitted curves and their bands as the text of a CSV file, with times as
     in the source of the data. In a study the column `group` names the experiment."""
-    views = fit.experiments if isinstance(fit, dd.Estimate) else {}
+    views = fit.experiments
     if not views:
         return csv_text(_curve_rows(fit))
     parts = [(label, row) for label, fit in views.items() for row in _curve_rows(fit)]

@@ -9,7 +9,7 @@ import numpy as np
 import ddefind as dd
 
 from .._data.study_data import Records, parts_of, study_data
-from .._fitting.study import labels_of, read_experiments
+from .._fitting.read_tasks import labels_of, read_experiments
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .._util.shown import listed

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._data.data import Data
 from .._data.smoothing import rough_noise
 from .._inference.covariance import Uncertainty
 from .._inference.system import Disturbed
@@ -16,8 +17,7 @@ from .._loss.gradients import check_problem_and_data
 from .._problem.delays import is_delay
 from .._problem.general_delays import has_slope
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate, make_estimate
-from .._results.status import Status
+from .._results.estimate import Estimate, FitOrigin, estimate_at
 from .._search import levenberg_marquardt
 from .._search.batches import Minimum
 from .._search.misfit import PHASES
@@ -87,10 +87,7 @@ class MultipleShooting(AbstractMethod):
                 step, tau = phases.index(phase) + 1, first.setup.delay(theta[None])[0]
                 reporter.show(phase, step, 0, first.loss, tau)
 
-            estimate = _disturbed(first, report)
-            if options.intervals is False or estimate.search_result.interrupted:
-                return estimate
-            return completed(estimate, options.level, reporter)
+            return completed(_disturbed(first, report), options, reporter)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
         """Make one fit after the other: their linear algebra runs on all cores."""
@@ -111,8 +108,9 @@ class MultipleShooting(AbstractMethod):
 
 def _check_task(task: FitTask) -> None:
     """Refuse equations whose disturbed path has no meaning, and long records."""
-    check_problem_and_data(task.problem, task.data)
     problem, data = task.problem, task.data
+    assert isinstance(data, Data)
+    check_problem_and_data(problem, data)
     if any(map(has_slope, jax.tree.leaves(problem.tau, is_leaf=is_delay))):
         raise ValueError(
             f"{wording.MULTIPLE_SHOOTING} cannot fit a neutral equation: a system "
@@ -176,24 +174,16 @@ def _disturbed(first: Estimate, report: Callable[[str, np.ndarray], None]) -> Es
     # The variance of the residuals is estimated again from the sum of squares.
     information = np.linalg.pinv(found.covariance, hermitian=True)
     unit = Uncertainty(setup, result, known=information).residual_variance
-    seconds = first.seconds + time.perf_counter() - began
-    return make_estimate(
-        setup,
-        first.problem,
-        result,
-        first.seed,
-        seconds,
-        first.model,
-        system=Disturbed(found.process, unit * information),
-    )
+    origin = FitOrigin(first.seed, first.seconds + time.perf_counter() - began)
+    system = Disturbed(found.process, unit * information)
+    return estimate_at(setup, result, origin, system=system)
 
 
 def _only_first(first: Estimate) -> Estimate:
     """Return the fit by least squares, when the work ended before there was another."""
     result = replace(first.search_result, interrupted=True)
-    return replace(
-        first, search_result=result, status=Status.interrupted, message=_ONLY_FIRST
-    )
+    origin = first.origin._replace(interruption=_ONLY_FIRST)
+    return replace(first.at(result), origin=origin)
 
 
 def _starts(first: Estimate) -> np.ndarray:

@@ -76,6 +76,7 @@ class FitChunk:
     options: FitOptions
     problem: Problem
     equation: Equation | None
+    parameters: Mapping[str, Any] | None
 
     def __call__(self, tasks: Sequence[NumberedTask]) -> list[Row]:
         """Make the fits, whose seeds follow one another. If one of them cannot be made,
@@ -87,6 +88,7 @@ class FitChunk:
             [task.starts for task in tasks],
             tasks[0].seed,
             self.equation,
+            self.parameters,
         )
         try:
             batch = self.method.fit_many(given, self.options)
@@ -276,6 +278,7 @@ def _sweep_of(
     number = {id(problem): index for index, problem in enumerate(problems)}
     values = {each.name: getattr(options, each.name) for each in fields(options)}
     del values["progress"]
+    values["parameters"] = tasks.parameters
     seeds = range(tasks.seed, tasks.seed + len(tasks))
     settings = (
         method,
@@ -353,7 +356,8 @@ def _run(
     """Run the chunks, and return whether this was not interrupted by Ctrl-C."""
     first = tasks[0]
     quiet = replace(options, progress=False)
-    run = FitChunk(method, quiet, first.problem, first.equation)
+    of_model = first.problem, first.equation, tasks.parameters
+    run = FitChunk(method, quiet, *of_model)
     is_shared = len(distinct(tasks.problems)) == 1
     wanted = sum(len(chunk.wanted) for chunk in chunks)
     with ExitStack() as stack:

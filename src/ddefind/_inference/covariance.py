@@ -97,6 +97,16 @@ class Uncertainty:
     known: np.ndarray | None = None
 
     @property
+    def is_part(self) -> bool:
+        """Whether this is the uncertainty in one experiment of a study."""
+        return self.study is not None
+
+    @property
+    def whole(self) -> "Uncertainty":
+        """That of the whole study; itself for one data set."""
+        return self if self.study is None else self.study
+
+    @property
     def theta(self) -> np.ndarray:
         """The estimates."""
         return self.search_result.best.theta[0]

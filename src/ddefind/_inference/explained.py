@@ -79,13 +79,6 @@ class Explained(NamedTuple):
     curve: tuple[float, ...]
     by_chance: bool
 
-    @classmethod
-    def read(
-        cls, model: list[float], curve: list[float], by_chance: bool
-    ) -> "Explained":
-        """Return the record from the lists of a file."""
-        return cls(tuple(model), tuple(curve), by_chance)
-
 
 def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
     """Compute what the model explains; None without degrees of freedom, if the data do

@@ -26,7 +26,7 @@ from .._util import wording
 from .assessment import (
     Assessment,
     LargeResiduals,
-    assess,
+    assess_best,
     find_large_residuals,
     model_values,
     test_residuals,
@@ -44,8 +44,9 @@ from .residual_tests import ResidualTest, run_tests
 class AbstractSystem(abc.ABC):
     """The kind of system that a fit has."""
 
-    # The noise of the process, None without it.
+    # The noise of the process with the path, and its standard deviations; or None.
     process: Any
+    process_sd: Any
 
     # What follows from a fit.
 
@@ -79,24 +80,16 @@ class AbstractSystem(abc.ABC):
 
     @abc.abstractmethod
     def assess(
-        self,
-        uncertainty: Uncertainty,
-        known: tuple[Profile, ...] | None,
-        level: float,
-        found: FoundEnds | None,
-    ) -> Assessment:
-        """Assess a fit, with intervals of this `level`; profiles may be `known`."""
+        self, uncertainty: Uncertainty, level: float, seed: int, found: FoundEnds | None
+    ) -> tuple[Uncertainty, Assessment]:
+        """Assess a fit at the best minimum that its profiles come across, with
+        intervals of this `level`. `seed` is that of the search."""
 
     @abc.abstractmethod
     def profile(
         self, uncertainty: Uncertainty, j: int, level: float, found: FoundEnds
     ) -> Profile:
         """Return the profile of free value j."""
-
-    @abc.abstractmethod
-    def most_moves(self, starts: int) -> int:
-        """Return how often a fit from so many starts moves to better places that its
-        profiles come across."""
 
     @abc.abstractmethod
     def predict(
@@ -174,7 +167,8 @@ class AbstractSystem(abc.ABC):
 class Undisturbed(AbstractSystem):
     """A system that follows its equation."""
 
-    process: None = None
+    process: ClassVar[None] = None
+    process_sd: ClassVar[None] = None
     kind_of_residuals: ClassVar[str] = ""
     why_unchecked: ClassVar[str] = "finer ones failed"
     about_correlation: ClassVar[str] = (
@@ -199,15 +193,11 @@ class Undisturbed(AbstractSystem):
     def criteria(self, uncertainty, fitted):
         return uncertainty.setup.misfit.criteria(uncertainty, fitted)
 
-    def assess(self, uncertainty, known, level, found):
-        return assess(uncertainty, known, level, found)
+    def assess(self, uncertainty, level, seed, found):
+        return assess_best(uncertainty, level, seed, found)
 
     def profile(self, uncertainty, j, level, found):
         return profiles(uncertainty, level, [j], found)[0]
-
-    def most_moves(self, starts):
-        # A search from one start is for the nearest minimum, and stays there.
-        return _MOST_MOVES if starts > 1 else 0
 
     def predict(self, uncertainty, problem, times, parameters, level):
         return predict(uncertainty, problem, times, parameters, level)
@@ -259,8 +249,6 @@ class Undisturbed(AbstractSystem):
 
 
 UNDISTURBED = Undisturbed()
-# The estimate moves to a better fit at most this often.
-_MOST_MOVES = 2
 
 
 def _about_minima(uncertainty: Uncertainty, seconds: float) -> str:
@@ -312,6 +300,10 @@ class Disturbed(AbstractSystem):
     why_unchecked: ClassVar[str] = "shorter ones take too long"
     about_correlation: ClassVar[str] = ""
 
+    @property
+    def process_sd(self) -> np.ndarray:
+        return self.process.sd
+
     def uncertainty(self, setup, result):
         return Uncertainty(setup, result, known=self.information)
 
@@ -342,10 +334,10 @@ class Disturbed(AbstractSystem):
         k = setup.free_count(uncertainty.information) + process.levels
         return criteria_of(-2 * process.log_likelihood, k, setup.count)
 
-    def assess(self, uncertainty, known, level, found):
+    def assess(self, uncertainty, level, seed, found):
         count = len(uncertainty.theta)
         each = tuple(self.profile(uncertainty, j, level, found) for j in range(count))
-        return Assessment(
+        return uncertainty, Assessment(
             profiles=each,
             verdicts=tuple(verdicts(uncertainty, each, [], {})),
             ties=(),
@@ -380,9 +372,6 @@ class Disturbed(AbstractSystem):
             r=q * np.abs(shares),
             theta=theta + moved[:, None] * direction,
         )
-
-    def most_moves(self, starts):
-        return 0
 
     def predict(self, uncertainty, problem, times, parameters, level):
         """Return the path in the data and the expected one beyond, with its band."""
@@ -460,3 +449,8 @@ class Disturbed(AbstractSystem):
 
     def shown_minima(self, uncertainty):
         return ()
+
+
+def system_of(process: ProcessNoise | None, information: np.ndarray) -> AbstractSystem:
+    """Return the system with this noise of its process, if there is any."""
+    return UNDISTURBED if process is None else Disturbed(process, information)

@@ -1,17 +1,18 @@
 """The result of least squares: estimates, their precision, tests and predictions."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from .._data.study_data import experiment_labels
+from .._data.data import Data
+from .._data.study_data import Records, each_part, experiment_labels
+from .._engine.adaptive.methods import AbstractAdaptive
+from .._engine.runge_kutta import AbstractSolver
 from .._engine.solution import Solution
-from .._equation.equation import Equation
 from .._inference.assessment import Assessment, has_fit, is_rejected
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
@@ -25,7 +26,12 @@ from .._inference.profile import Profile
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._inference.system import UNDISTURBED, AbstractSystem
-from .._problem.network_weights import count_weights, named_indices, network_name
+from .._problem.network_weights import (
+    count_weights,
+    named_indices,
+    network_name,
+    networks_of,
+)
 from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
 from .._search.misfit import Criteria
@@ -38,15 +44,31 @@ from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
 from . import printed_table
 from .cautions import cautions
-from .from_search import search_fields, with_intervals
 from .printed_table import limits
 from .result import AbstractFit
-from .save import estimate_content
+from .saved_fit import estimate_content
+from .status import STATUS, Status
+
+if TYPE_CHECKING:
+    from .._equation.equation import Equation
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
 ShowProgress = bool | Callable[[Progress], None] | None
 # Intervals that take less than this many seconds have no bar.
 _PATIENCE = 1.0
+
+
+class FitOrigin(NamedTuple):
+    """How a fit was found: the `seed` of its starts, and the `seconds` that it took.
+
+    `histories` are the kinds of history that `history="auto"` compared, the chosen one
+    first, each with its BIC less that of the chosen one. `interruption` is a sentence
+    on what the fit is if the work was interrupted."""
+
+    seed: int
+    seconds: float
+    histories: tuple[tuple[str, float], ...] = ()
+    interruption: str = Status.interrupted.value
 
 
 @final
@@ -55,41 +77,180 @@ class Estimate(AbstractFit):
     """A fit by least squares, at the best minimum that was found, or by multiple
     shooting.
 
-    The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
-    minima that were found. `assessment` holds what takes further computing: the
-    intervals, the verdicts and the tests of the residuals. It is None where they were
-    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
-    `histories` are the kinds of history that `history="auto"` compared, the chosen one
-    first, each with its BIC less that of the chosen one.
+    - `uncertainty`: the model with its data (`setup`), its best minimum
+      (`search_result`), and the precision of the estimates by the curvature there.
+    - `assessment`: what takes further computing: the intervals, the verdicts and the
+      tests of the residuals. It is None where they were left out (by `fit_many`, or by
+      `intervals=False`); `with_intervals` adds them.
+    - `system`: what the system is taken to be. With `MultipleShooting` it has a
+      `process`: the process noise, and the path that it took.
+    - `origin`: how the fit was found.
 
-    With `MultipleShooting`, `process` holds the process noise and the path that the
-    system took; with `LeastSquares` it is None.
+    All else follows from these. The best of `starts` starts was taken, drawn with
+    `seed`; `minima` are the distinct minima that were found. `problems` are the learned
+    problems of the experiments of a study, and `models` the equations with the inputs
+    and doses of each, if it is of texts. Its `experiments` are fits by themselves:
+    `fit.experiments["low"].predict()`."""
 
-    A study has `problems`, one for each experiment (and `models`, if it is of texts:
-    the equations with the inputs and doses of each), and its `experiments` are fits by
-    themselves: `fit.experiments["low"].predict()`. In such a part of a study, `study`
-    is the whole fit and `experiment` the number of the part."""
-
-    start: Problem
-    starts: int
-    seed: int
-    setup: FitSetup = field(repr=False)
-    search_result: SearchResult = field(repr=False)
+    uncertainty: Uncertainty = field(repr=False)
     assessment: Assessment | None = field(repr=False)
-    histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
-    problems: tuple[Problem, ...] = field(default=(), repr=False)
-    models: tuple[Equation, ...] = field(default=(), repr=False)
-    study: "Estimate | None" = field(default=None, repr=False)
-    experiment: int = field(default=0, repr=False)
+    system: AbstractSystem = field(repr=False)
+    origin: FitOrigin
+
+    # The model with its data
+
+    @property
+    def setup(self) -> FitSetup:
+        """The model with its data, its noise and the bounds of its parameters."""
+        return self.uncertainty.setup
+
+    @cached_property
+    def data(self) -> Records:
+        """The data, with their own times."""
+        data = self.setup.data
+        return data.later(self.time_zero) if isinstance(data, Data) else data
+
+    @property
+    def models(self) -> "tuple[Equation, ...]":
+        """The text equation of each experiment; empty if the model is no text."""
+        return self.setup.equations
+
+    @property
+    def model(self) -> "Equation | None":
+        """The text equation that was fitted, if any."""
+        return next(iter(self.models), None)
+
+    @property
+    def solver(self) -> AbstractSolver | AbstractAdaptive:
+        return self.setup.model.solver
+
+    @property
+    def _has_mesh(self) -> bool:
+        return self.setup.model.mesh is not None
+
+    @property
+    def steps_per_delay(self) -> int:
+        n = int(self.search_result.best.n[0])
+        return self.setup.steps_per_delay if self._has_mesh else n
+
+    @property
+    def max_step(self) -> float | None:
+        """The largest step of the solver on a mesh, where n is their number in the
+        record."""
+        n = int(self.search_result.best.n[0])
+        return self.uncertainty.whole.setup.data.T / n if self._has_mesh else None
+
+    # The minimum
+
+    @property
+    def search_result(self) -> SearchResult:
+        """The best fit of the search, and all minima that it found."""
+        return self.uncertainty.search_result
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the free parameters."""
+        return self.setup.model.free.names
+
+    @property
+    def best(self) -> np.ndarray:
+        """The estimates, by `names`."""
+        return self.uncertainty.theta
+
+    @cached_property
+    def loss(self) -> float:
+        """The weighted sum of squares; of one quantity without given noise the plain
+        one."""
+        best = self.search_result.best
+        return float(self.setup.shown_loss(best.loss, best.squares)[0])
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """The learned problem of each experiment; a single one without a study."""
+        return self.setup.problems(self.best)
+
+    @property
+    def problem(self) -> Problem:
+        """The learned problem; of a study that of its first experiment."""
+        return self.problems[0]
+
+    @cached_property
+    def start(self) -> Problem:
+        """The problem at the user's start values, and at the estimates of all else."""
+        guess = self.setup.guess
+        return self.setup.problems(np.where(np.isnan(guess), self.best, guess))[0]
+
+    @cached_property
+    def minima(self) -> tuple[Minimum, ...]:
+        """The distinct minima, best first, with sums of squares in the unit of
+        `loss`."""
+        best_loss = float(self.search_result.best.loss[0])
+        scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
+        return tuple(m._replace(loss=scale * m.loss) for m in self.search_result.minima)
+
+    # How it was found
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        if self.search_result.interrupted:
+            return Status.interrupted
+        return STATUS[int(self.search_result.best.status[0])]
+
+    @property
+    def message(self) -> str:
+        """The same as a sentence."""
+        is_interrupted = self.status is Status.interrupted
+        return self.origin.interruption if is_interrupted else self.status.value
+
+    @property
+    def starts(self) -> int:
+        """How many starts were tried."""
+        return self.search_result.starts
+
+    @property
+    def seed(self) -> int:
+        """The seed of the random starts."""
+        return self.origin.seed
+
+    @property
+    def seconds(self) -> float:
+        """How long the fit took."""
+        return self.origin.seconds
+
+    @property
+    def histories(self) -> tuple[tuple[str, float], ...]:
+        """The kinds of history that were compared, each with its BIC less that of the
+        chosen one, which is the first; empty if only one was fitted."""
+        return self.origin.histories
+
+    def at(
+        self, search_result: SearchResult, seconds: float | None = None
+    ) -> "Estimate":
+        """Return the fit at another minimum, without intervals."""
+        seconds = self.seconds if seconds is None else seconds
+        origin = self.origin._replace(seconds=seconds)
+        return estimate_at(self.setup, search_result, origin)
 
     # The experiments of a study
 
+    @property
+    def is_part(self) -> bool:
+        """Whether this is one experiment of a study. Its uncertainty is that of the
+        whole study."""
+        return self.uncertainty.is_part
+
     @cached_property
     def experiments(self) -> dict[str, "Estimate"]:
-        """The fit of each experiment of a study by its label; empty for a fit of one
-        data set. Their uncertainty is that of the whole study."""
-        labels = experiment_labels(self.data)
-        return {label: _one_experiment(self, e) for e, label in enumerate(labels)}
+        """The fit of each experiment of a study by its label, with the estimates of the
+        study; empty for a fit of one data set."""
+        labels, parts, found = experiment_labels(self.data), self.uncertainty.parts, {}
+        pairs = each_part(self.data, self.fitted) if labels else ()
+        for label, part, (_, fitted) in zip(labels, parts, pairs):
+            minimum = _of_experiment(part, fitted)
+            alone = replace(part, search_result=minimum)
+            found[label] = replace(self, uncertainty=alone, assessment=None)
+        return found
 
     def _check_one_data_set(self, what: str) -> None:
         """Refuse what needs one experiment of a study."""
@@ -100,7 +261,7 @@ class Estimate(AbstractFit):
             )
 
     def _check_whole(self, what: str) -> None:
-        if self.study is not None:
+        if self.is_part:
             raise ValueError(
                 f"{what} is for the whole study, and this is one of its experiments."
             )
@@ -109,16 +270,16 @@ class Estimate(AbstractFit):
         if not has_fit(self.uncertainty):
             raise ValueError(f"There is no fit: {self.message}")
 
-    # The estimates and their errors
+    # The precision of the estimates
 
     @property
     def noise(self) -> dict[str, float]:
         """The standard deviation of the noise of each measured quantity, as given or as
         estimated: from the squares of the residuals over the degrees of freedom. If it
         differs from value to value, the root mean square."""
-        sd = self.system.noise(self.uncertainty).tolist()
+        sd = self.system.noise(self.uncertainty)
         measured = self.setup.measured & np.isfinite(self.loss)
-        named = zip(self.data.names, sd, measured)
+        named = zip(self.data.names, sd.tolist(), measured)
         return {name: value for name, value, is_in in named if is_in}
 
     @property
@@ -130,34 +291,16 @@ class Estimate(AbstractFit):
     def process_noise(self) -> dict[str, float] | None:
         """The standard deviation of the process noise of each state, per square root of
         time (a share of the state if `process.is_relative`); None without it."""
-        if self.process is None:
-            return None
-        return dict(zip(self.state_names, self.process.sd.tolist()))
-
-    @cached_property
-    def minima(self) -> tuple[Minimum, ...]:
-        """The distinct minima, best first, with sums of squares in the unit of
-        `loss`."""
-        best_loss = float(self.search_result.best.loss[0])
-        scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
-        return tuple(m._replace(loss=scale * m.loss) for m in self.search_result.minima)
-
-    @cached_property
-    def uncertainty(self) -> Uncertainty:
-        """The curvature of the sum of squares at the estimates."""
-        if self.study is None:
-            return self.system.uncertainty(self.setup, self.search_result)
-        place = self.study.setup.joint.place[self.experiment]
-        whole = self.study.uncertainty
-        return Uncertainty(self.setup, self.search_result, whole, place)
+        sd = self.system.process_sd
+        return None if sd is None else dict(zip(self.state_names, sd.tolist()))
 
     @cached_property
     def determined_weights(self) -> dict[str, float]:
         """How many weights of each network the data determine, by the keys of
         `networks`; the prior determines the others."""
-        if self.study is not None:
-            return self.study.determined_weights
-        return determined_weights(self.uncertainty, self.networks)
+        whole = self.uncertainty.whole
+        names = whole.setup.model.free.names
+        return determined_weights(whole, networks_of(self.problem, names))
 
     @property
     def solution(self) -> Solution:
@@ -203,19 +346,28 @@ class Estimate(AbstractFit):
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
             return self
-        began = time.perf_counter()
-        with one_blas_thread(), self._counted_ends(progress) as found:
-            assessed = with_intervals(self, level, found)
-        return replace(assessed, seconds=self.seconds + time.perf_counter() - began)
-
-    @contextmanager
-    def _counted_ends(self, progress: ShowProgress) -> Iterator[FoundEnds]:
-        """Show how many ends of intervals are found."""
-        tau = float(self.setup.delay(self.best[None])[0])
         with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
-            yield lambda found, sought: reporter.show_ends(
-                found, sought, self.loss, tau
+            return self.made_precise(level, reporter)
+
+    def made_precise(self, level: float, reporter: Reporter) -> "Estimate":
+        """Return the fit with its assessment, at a better minimum if the intervals come
+        across one. The `reporter` shows how many of their ends are found."""
+        began = time.perf_counter()
+        found = self._counted_ends(reporter)
+        with one_blas_thread():
+            uncertainty, assessment = self.system.assess(
+                self.uncertainty, level, self.seed, found
             )
+        seconds = self.seconds + time.perf_counter() - began
+        origin = self.origin._replace(seconds=seconds)
+        return replace(
+            self, uncertainty=uncertainty, assessment=assessment, origin=origin
+        )
+
+    def _counted_ends(self, reporter: Reporter) -> FoundEnds:
+        """Return what shows how many ends of intervals are found."""
+        tau = float(self.setup.delay(self.best[None])[0])
+        return lambda found, sought: reporter.show_ends(found, sought, self.loss, tau)
 
     @property
     def _assessed(self) -> Assessment:
@@ -257,7 +409,8 @@ class Estimate(AbstractFit):
         index = self.setup.model.free.index(name)
         if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
-        with self._counted_ends(progress) as found:
+        with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
+            found = self._counted_ends(reporter)
             return self.system.profile(self.uncertainty, index, level, found)
 
     @cached_property
@@ -352,7 +505,7 @@ class Estimate(AbstractFit):
         equations."""
         check_level(level)
         self._check_there_is_a_fit()
-        known = self.setup.indices_or_values(self.problems or (self.problem,))
+        known = self.setup.indices_or_values()
         return derive(self.uncertainty, known, expression, level)
 
     def stability(self) -> Stability:
@@ -443,7 +596,7 @@ class Estimate(AbstractFit):
 
     def _cautions(self) -> list[str]:
         """Return the warnings that follow from the assessment of a whole fit."""
-        if self.assessment is None or self.study is not None:
+        if self.assessment is None or self.is_part:
             return []
         return cautions(self, self.assessment)
 
@@ -479,53 +632,28 @@ class Estimate(AbstractFit):
         return plot_waterfall(self, ax)
 
 
-def _one_experiment(fit: Estimate, e: int) -> Estimate:
-    """Return experiment `e` of a study as a fit by itself, with the estimates of the
-    study and with the residuals of this experiment alone. Its sum of squares is the
-    part that belongs to it."""
-    setup, part = fit.setup, fit.uncertainty.parts[e]
-    data, theta, result = fit.data.parts[e], part.theta, part.search_result
-    first, last = fit.data.rows[e]
-    fitted = fit.fitted[first:last]
-    squares = np.nansum((data.x - fitted) ** 2, axis=0)
-    weighted = result.points.weights * (np.nan_to_num(data.x) - fitted) ** 2
-    loss = float(np.sum(np.where(result.points.weights > 0, weighted, 0.0)))
-    best = result.best.of_loss(theta, loss, squares)
-    return replace(
-        fit,
-        problem=fit.problems[e],
-        problems=(),
-        models=(),
-        model=fit.models[e] if fit.models else fit.model,
-        data=data,
-        names=part.setup.model.free.names,
-        best=theta,
-        loss=float(setup.shown_loss(np.array(loss), squares)),
-        setup=part.setup,
-        search_result=replace(result, best=best),
-        assessment=None,
-        study=fit,
-        experiment=e,
-    )
-
-
-def make_estimate(
+def estimate_at(
     setup: FitSetup,
-    problem: Problem | tuple[Problem, ...],
     search_result: SearchResult,
-    seed: int,
-    seconds: float,
-    equation: Equation | None,
+    origin: FitOrigin,
     assessment: Assessment | None = None,
     system: AbstractSystem = UNDISTURBED,
 ) -> Estimate:
-    """Make the estimate of a search; `problem` has the values of what is fixed. For a
-    study there is one for each experiment."""
+    """Return the fit at the minimum that a search found."""
     return Estimate(
-        **search_fields(setup, problem, search_result),
-        seed=seed,
-        seconds=seconds,
-        model=equation,
+        uncertainty=system.uncertainty(setup, search_result),
         assessment=assessment,
         system=system,
+        origin=origin,
     )
+
+
+def _of_experiment(part: Uncertainty, fitted: np.ndarray) -> SearchResult:
+    """Return the minimum of one experiment of a study, whose sum of squares is the part
+    that belongs to it; `fitted` is the model at its data."""
+    setup, result = part.setup, part.search_result
+    data, weights = setup.data, result.points.weights
+    residuals = np.nan_to_num(data.x) - fitted
+    loss = float(np.sum(np.where(weights > 0, weights * residuals**2, 0.0)))
+    squares = np.nansum((data.x - fitted) ** 2, axis=0)
+    return replace(result, best=result.best.of_loss(part.theta, loss, squares))

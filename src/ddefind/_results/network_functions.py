@@ -31,7 +31,7 @@ _UNSEEN = 2.0
 def learned_functions(fit: "AbstractFit") -> dict[str, LearnedFunction]:
     """Return the function of each network of a fit, by its name. If the experiments of
     a study have networks of their own, those are called `NN@low`."""
-    if getattr(fit, "experiments", {}):
+    if fit.experiments:
         estimate: Any = fit
         return _of_study(estimate)
     found = named_networks(fit.problem)

@@ -164,7 +164,7 @@ def _has_estimate(fit: "Estimate", j: int) -> bool:
 
 def sentences(fit: "Estimate") -> list[str]:
     """Return the sentences below the table, without the warnings."""
-    if fit.study is not None:
+    if fit.is_part:
         return [_about_noise(fit), _ONE_OF_STUDY]
     how = fit.uncertainty, fit.state_names, fit.seconds
     lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]

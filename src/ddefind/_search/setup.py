@@ -17,7 +17,7 @@ the two stages of a fit:
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import equinox as eqx
 import jax
@@ -27,6 +27,7 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
+from .._engine.adaptive.methods import AbstractAdaptive
 from .._engine.aligned.path import Points
 from .._engine.aligned.sensitivity import COARSE, USUAL
 from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
@@ -39,6 +40,9 @@ from .levenberg_marquardt import Box
 from .misfit import AbstractMisfit
 from .normal_equations import LeastSquaresModel
 from .symmetries import NaturalUnits, joint_units, natural_units
+
+if TYPE_CHECKING:
+    from .._equation.equation import Equation
 
 
 def degrees_of_freedom(values: int, determined: int) -> int:
@@ -160,7 +164,8 @@ class FitSetup:
     user gave. `workers` is the number of threads that fits run on.
 
     `joint` says how the free values are made of those of the experiments, of which a
-    single data set is one; the setups of these are its `parts`."""
+    single data set is one; the setups of these are its `parts`. If the problems are
+    made of texts, `equations` are these, one for each experiment."""
 
     model: LeastSquaresModel
     data: Records
@@ -173,6 +178,7 @@ class FitSetup:
     is_given: np.ndarray
     workers: int
     joint: JointParameters
+    equations: tuple["Equation", ...] = ()
 
     @property
     def misfit(self) -> AbstractMisfit:
@@ -205,19 +211,26 @@ class FitSetup:
             is_frequency=local(self.is_frequency, False),
             is_given=local(self.is_given, True),
             joint=JointParameters.alone(model.free),
+            equations=self.equations[e : e + 1],
         )
 
     def local(self, theta: np.ndarray, e: int) -> np.ndarray:
         """Return the free values of experiment `e`, for rows of free values."""
         return self.joint.local(theta, e)
 
-    def indices_or_values(self, problems: Sequence[Problem]) -> dict[str, int | float]:
+    def problems(self, theta: np.ndarray) -> tuple[Problem, ...]:
+        """Return the problem of each experiment, with the free values `theta`."""
+        return tuple(
+            part.model.free.problem_at(self.local(theta, e), part.model.problem)
+            for e, part in enumerate(self.parts)
+        )
+
+    def indices_or_values(self) -> dict[str, int | float]:
         """Return what is known of each parameter, by name: the number of a free value
-        (an int), or a constant (a float). `problems` are those of the experiments, or
-        the only one. A constant that differs between experiments has no name."""
+        (an int), or a constant (a float). A constant that differs between experiments
+        has no name."""
         local = [
-            part.model.free.indices_or_values(problem)
-            for part, problem in zip(self.parts, problems)
+            part.model.free.indices_or_values(part.model.problem) for part in self.parts
         ]
         if len(local) == 1:
             return local[0]
@@ -251,6 +264,10 @@ class FitSetup:
         return bool(self.is_weight.any())
 
     # The delays and the solver's steps.
+
+    def with_solver(self, solver: AbstractAdaptive) -> "FitSetup":
+        """Return the same setup with a solver of adaptive steps."""
+        return replace(self, model=replace(self.model, solver=solver, mesh=None))
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
         """Return all delays of each row of free values, learned or fixed, [rows, k]."""

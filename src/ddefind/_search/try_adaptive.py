@@ -12,11 +12,11 @@ shows:
 
 The explicit adaptive solver has such walls, too."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from .._engine.adaptive.methods import AbstractAdaptive, Radau, Tsit5
+from .._engine.adaptive.methods import Radau, Tsit5
 from .batches import RefinedFits, SearchResult, refine
 from .setup import FitSetup
 
@@ -33,35 +33,29 @@ FLAT, WALL = 8.0, 1e4
 EVALUATIONS = 10
 
 
-def another_solver(
-    setup: FitSetup,
-    result: SearchResult,
-    with_solver: Callable[[AbstractAdaptive], FitSetup],
-) -> FitSetup | None:
-    """Return the setup with the solver that a search needs; None if it has that.
-
-    `with_solver` makes the same setup with another solver."""
+def another_solver(setup: FitSetup, result: SearchResult) -> FitSetup | None:
+    """Return the setup with the solver that a search needs; None if it has that."""
     if isinstance(setup.model.solver, Radau) or result.interrupted:
         return None
     best = result.best
     if not np.isfinite(best.loss[0]):
-        return with_solver(Radau())
+        return setup.with_solver(Radau())
     if setup.has_networks:
         return None  # The priors keep networks from becoming stiff.
     points, stiff = result.points, None
     for theta, held in _walls(setup, result):
-        stiff = stiff or with_solver(Radau())
+        stiff = stiff or setup.with_solver(Radau())
         level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
         if np.any(_rise(setup, moved.loss, level) < FLAT):
             return stiff
     steps_matter = not result.step_error <= STEP_ERROR
     if steps_matter and not setup.model.is_adaptive:
-        explicit = with_solver(Tsit5())
+        explicit = setup.with_solver(Tsit5())
         fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
         if np.isfinite(fit.loss[0]):
             return explicit
-        return with_solver(Radau())
+        return setup.with_solver(Radau())
     return None
 
 
