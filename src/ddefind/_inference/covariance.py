@@ -106,6 +106,16 @@ class Uncertainty:
         """That of the whole study; itself for one data set."""
         return self if self.study is None else self.study
 
+    def for_whole(self, gradient: np.ndarray) -> np.ndarray:
+        """Return derivatives for the free values of the whole study, from those for the
+        values here, [functions, p]."""
+        if self.place is None:
+            return gradient
+        found = np.zeros((len(gradient), len(self.whole.theta)))
+        is_free = self.place >= 0
+        found[:, self.place[is_free]] = gradient[:, is_free]
+        return found
+
     @property
     def theta(self) -> np.ndarray:
         """The estimates."""
