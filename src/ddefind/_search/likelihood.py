@@ -414,7 +414,7 @@ class Likelihood(AbstractMisfit):
     def deviances(self, setup, fits):
         """Return what fits minimise, without the priors and without the correction for
         degrees of freedom."""
-        return fits.loss - np.array([_added(setup, theta) for theta in fits.theta])
+        return fits.loss - np.array([_beside(setup, theta) for theta in fits.theta])
 
     def comparable(self, setup, fits):
         return fits.loss
@@ -786,7 +786,7 @@ def noise_interval(
     return np.maximum(mean - low, lowest), mean + high
 
 
-def _added(setup: FitSetup, theta: np.ndarray) -> float:
+def _beside(setup: FitSetup, theta: np.ndarray) -> float:
     """Compute what priors and correction add to minus two log-likelihoods."""
     total = setup.prior_penalty(theta)
     for e, part in enumerate(setup.parts):
