@@ -15,11 +15,16 @@ ROOT = Path(__file__).parents[1]
 API = sorted((ROOT / "docs" / "reference" / "api").glob("*.md"))
 
 
+def is_first_name(name, thing):
+    """Whether a class has another name now, which pages use."""
+    return inspect.isclass(thing) and thing.__name__ != name
+
+
 def public_names():
     """All public functions and classes, as pages name them."""
     for name in dir(dd):
         thing = getattr(dd, name)
-        if name.startswith("_"):
+        if name.startswith("_") or is_first_name(name, thing):
             continue
         if not inspect.ismodule(thing):
             yield name
@@ -30,6 +35,7 @@ def public_names():
             is_tool = inner.startswith("_") or (
                 name == "plots" and inner[:5] != "plot_"
             )
+            is_tool |= is_first_name(inner, value)
             if callable(value) and is_ours and not is_tool:
                 yield f"{name}.{inner}"
 
