@@ -77,6 +77,13 @@ def doctest_names(doctest_namespace):
 
 
 @pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The test works in an empty folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def without_cache():
     """Programs are compiled here and now, and not read from a file."""
     jax.config.update("jax_enable_compilation_cache", False)

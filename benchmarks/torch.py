@@ -12,7 +12,7 @@ from torch import nn
 import ddefind as dd
 from ddefind._engine.aligned.path import make_grid
 from ddefind.torch import DelayODE
-from ddefind.torch._compiled_solve import SolvePlan, Tensors, trajectory
+from ddefind.torch._delay_ode import SolvePlan, Tensors, trajectory
 
 from . import _cases
 from ._loops import RATE, gradient_loop

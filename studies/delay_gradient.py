@@ -3,7 +3,7 @@
 `python -m studies.delay_gradient` computes dL/dtau by every route and by central
 differences, for the paper's models at its starts and at its mean estimates for noise
 0.3, and writes the tables of `docs/explanation/the-correction.md`. It takes about a
-minute. `tests/test_correction_page.py` computes some of the rows again.
+minute. `tests/test_studies.py` computes some of the rows again.
 """
 
 import math

@@ -4,9 +4,6 @@ ddefind` stays light."""
 import ast
 import importlib
 import inspect
-import os
-import subprocess
-import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import is_typeddict
@@ -15,6 +12,7 @@ import pytest
 
 import ddefind
 from support.architecture import ROOT, SOURCE, imported_modules, parts
+from support.command import python
 from support.passed_files import USES
 
 HEAVY = ("matplotlib", "scipy.interpolate", "scipy.stats", "torch", "rich", "optax")
@@ -34,17 +32,10 @@ def module_name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_folders_import_only_what_they_say(name):
+def test_folders_import_what_they_say_and_no_more(name):
     part = PARTS[name]
     found = {m.split(".")[0] for file in part.files for m in imported_modules(file)}
-    assert found - {name} <= part.imports
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_folders_say_no_more_than_they_import(name):
-    part = PARTS[name]
-    found = {m.split(".")[0] for file in part.files for m in imported_modules(file)}
-    assert part.imports <= found
+    assert found - {name} <= part.imports <= found
 
 
 def test_files_import_in_one_direction():
@@ -75,13 +66,7 @@ def test_the_longest_chain_of_imports():
 @pytest.mark.parametrize("use", USES)
 def test_one_use_passes_few_files(use):
     """In a process of its own, since it watches every call of a function."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.passed_files", use],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
+    done = python("-m", "tests.support.passed_files", use, folder=ROOT)
     passed = [line for line in done.stdout.splitlines() if line.endswith(".py")]
     assert 0 < len(passed) <= MOST_PASSED[use]
 
@@ -151,16 +136,12 @@ def classes():
                 yield cls
 
 
-def is_plain_record(cls):
-    """Named tuples and typed dictionaries, which no decorator can make final."""
-    return hasattr(cls, "_fields") or is_typeddict(cls)
-
-
 @pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__qualname__)
 def test_every_class_is_abstract_or_final(cls):
     abstract = cls.__name__.lstrip("_").startswith("Abstract")
     final = vars(cls).get("__final__", False)
-    if is_plain_record(cls):
+    # No decorator makes named tuples and typed dictionaries final.
+    if hasattr(cls, "_fields") or is_typeddict(cls):
         assert not abstract
     else:
         assert abstract != final
@@ -175,11 +156,7 @@ def test_only_abstract_classes_are_inherited_from(cls):
 
 def loaded_by(code):
     """The modules that are loaded after some code, in a process of its own."""
-    code += "; import sys; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    return set(done.stdout.split())
+    return set(python("-c", f"{code}; import sys; print(*sys.modules)").stdout.split())
 
 
 def test_import_is_light():
@@ -198,8 +175,7 @@ def test_names_are_loaded_when_they_are_used():
 def test_importing_the_package_decides_the_precision(before):
     """Before any of its names is used, and whichever is imported first."""
     code = f"{before}; assert jax.numpy.ones(1).dtype == 'float64'"
-    environment = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    python("-c", code, unset=["JAX_ENABLE_X64"])
 
 
 # The kinds of misfit, system and study, each with the folders that own it; what else

@@ -1,8 +1,6 @@
 """BLAS has one thread inside of fits, and its own number again after them."""
 
-import os
-import subprocess
-import sys
+from support.command import python
 
 # In a process of its own: tests themselves run with one thread.
 TWO_THREADS_INSIDE = """
@@ -38,11 +36,5 @@ print(*numbers())
 
 
 def test_the_last_of_several_threads_takes_the_limit_back():
-    ended = subprocess.run(
-        [sys.executable, "-c", TWO_THREADS_INSIDE],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ended.stdout.split() == ["2", "1", "2"], ended.stderr
+    ended = python("-c", TWO_THREADS_INSIDE, OPENBLAS_NUM_THREADS="2")
+    assert ended.stdout.split() == ["2", "1", "2"]

@@ -5,14 +5,13 @@ import pytest
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
+from support.fits import NEAR
 
 
 @pytest.fixture(scope="module")
 def fit():
     experiment = EXPERIMENTS["exponential"]
-    data = experiment.data(0.1, 1, exact=True)
-    return dd.fit(experiment.true, data, **NEAR)
+    return dd.fit(experiment.true, experiment.data(0.1, 1, exact=True), **NEAR)
 
 
 @pytest.mark.parametrize("kind", ["parametric", "residual"])
@@ -44,11 +43,9 @@ def test_given_noise_gaps_and_replicates():
     x = np.exp(-0.5 * t) + sd * random.normal(size=50)
     x[7] = np.nan
     model, start = dd.equation("x' = -k * x"), {"k": 0.4, "b": 1.0}
-    data = dd.Data(t, x, sd=sd)
-    fit = dd.fit(model, data, parameters=start, **NEAR)
+    fit = dd.fit(model, dd.Data(t, x, sd=sd), parameters=start, **NEAR)
     for kind in ("parametric", "residual"):
-        found = fit.bootstrap(300, kind)
-        for name, error in found.standard_errors.items():
+        for name, error in fit.bootstrap(300, kind).standard_errors.items():
             assert error == pytest.approx(fit.standard_errors[name], rel=0.25)
 
 
@@ -58,8 +55,7 @@ def test_what_is_not_determined_has_no_interval():
     x = np.exp(-t) + 0.02 * np.random.default_rng(0).normal(size=30)
     model = dd.equation("x' = -k * x; z' = -c", history=[1.0, 0.0])
     start, data = {"k": 1.0, "c": 1.0}, dd.Data(t, x, names="x")
-    fit = dd.fit(model, data, parameters=start, **NEAR)
-    found = fit.bootstrap(50)
+    found = dd.fit(model, data, parameters=start, **NEAR).bootstrap(50)
     assert found.undetermined == ("c", "b[1]")
     assert found.intervals()["c"] == (-np.inf, np.inf)
     text = str(found).splitlines()

@@ -10,8 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from ddefind._cli.main import main, spread_values
+from ddefind._cli.main import spread_values
 from ddefind.paper import _run as paper_run
+from support.command import python, run
 from support.paper_results import made_up
 
 
@@ -29,13 +30,6 @@ def quick(monkeypatch):
 
     monkeypatch.setattr(paper_run, "run_model", fake)
     return ran
-
-
-def run(*arguments):
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return ended.value.code or 0
 
 
 def saved(folder):
@@ -92,6 +86,7 @@ def test_folders_that_cannot_be_used_are_refused(tmp_path, capsys, quick):
     assert run("paper", "--out", tmp_path) == 2
     assert "holds other things" in capsys.readouterr().err
     assert run("paper", "--out", tmp_path / "notes.txt") == 2
+    assert "is a file" in capsys.readouterr().err
     assert run("paper", "--out", tmp_path / "notes.txt" / "below") == 2
     assert "Cannot write" in capsys.readouterr().err
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -108,18 +103,13 @@ def test_everything_is_written(tmp_path, capsys, quick):
     assert sorted(quick) == ["cheyne", "enso", "exponential", "hiv", "logistic"]
     records = saved(out)
     assert len(records) == 15
-    assert [r["noise"] for r in records if r["model"] == "exponential"] == [
-        0.1,
-        0.3,
-        0.9,
-    ]
+    levels = [r["noise"] for r in records if r["model"] == "exponential"]
+    assert levels == [0.1, 0.3, 0.9]
     assert records[0]["model"] == "exponential"
     assert (out / "tables.md").read_text().count("## ") == 15
-    names = ["exponential", "logistic", "enso", "cheyne"]
-    names += ["hiv-T_star", "hiv-V_I", "hiv-V_NI"]
+    names = "exponential logistic enso cheyne hiv-T_star hiv-V_I hiv-V_NI".split()
     for name in names:
-        png = (out / "figures" / f"{name}.png").read_bytes()
-        assert png.startswith(b"\x89PNG")
+        assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (out / "figures" / f"{name}.svg").read_bytes()
     assert len(os.listdir(out / "figures")) == 2 * len(names)
 
@@ -158,9 +148,10 @@ def test_other_settings_need_another_folder(tmp_path, capsys, quick):
     command = ("paper", "hiv", "--repeats", 4, "--out", out)
     assert run(*command) == 0
     before = (out / "results.json").read_bytes()
-    for option in (("--seed", 1), ("--repeats", 5), ("--protocol", "stated")):
-        assert run(*command, *option) == 2
-        assert "Choose another `--out`" in capsys.readouterr().err
+    for name, value in (("seed", 1), ("repeats", 5), ("protocol", "stated")):
+        assert run(*command, f"--{name}", value) == 2
+        said = capsys.readouterr().err
+        assert f"with {name} " in said and "Choose another `--out`" in said
     assert (out / "results.json").read_bytes() == before
     assert run(*command, "--noise", 0.1, 0.2) == 0
     assert [record["noise"] for record in saved(out)] == [0.1, 0.2, 0.3, 0.9]
@@ -179,13 +170,7 @@ def test_a_small_real_run(tmp_path):
 
 def test_help_tells_the_exit_codes():
     for arguments in (["--help"], ["paper", "--help"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ddefind", *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert "2 input refused" in done.stdout
+        assert "2 input refused" in python("-m", "ddefind", *arguments).stdout
 
 
 @pytest.mark.parametrize(
@@ -209,8 +194,10 @@ def test_a_closed_pipe_ends_a_command_silently(arguments):
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "ddefind", "paper", "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    command = ["-m", "ddefind", "paper", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, *command], stderr=subprocess.PIPE, text=True
+    )
     while not (out / "results.json").exists() or not saved(out):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -219,7 +206,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path):
     assert "Interrupted" in shown and "Traceback" not in shown
     before = saved(out)
     assert 0 < len(before) < 15
-    subprocess.run(command, check=True, capture_output=True)
+    python(*command)
     after = saved(out)
     assert len(after) == 15
     kept = {record["model"] for record in before}

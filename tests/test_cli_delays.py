@@ -1,35 +1,30 @@
-"""The command line with several delays, delay formulas and switches in time."""
+"""The command line with several delays, delay formulas and switches in time; with
+delays of the state, distributed and neutral ones; and with `--solver`."""
 
 import json
 import os
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ddefind as dd
-from support.command import refused, run
+from support.command import options, refused, run
+from support.fits import load_estimate
+from support.general_fits import MODELS
 
+pytestmark = pytest.mark.usefixtures("here")
+GAMMA, NEUTRAL = (MODELS[kind][0] for kind in ("gamma", "neutral"))
 TEXT = "x' = r * x * (1 - x(t - tau_1) / K) - c * x(t - tau_2)"
 TRUTH = {"r": 1.2, "K": 2.5, "c": 0.3, "tau_1": 0.8, "tau_2": 2.1}
 # Everything at once: a delay formula, a value at zero, a switch.
 DOSE = "x' = -k * x(t - 2 * lag) + (t > 5) * dose * x(t - lag); x(0) = 5; x(t<=0) = 1"
 
 
-def settings(values):
-    return [each for k, v in values.items() for each in ("--set", f"{k}={v}")]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.slow
 def test_two_delays_are_simulated_fitted_and_shown(capsys):
-    simulate = ("simulate", "-e", TEXT, *settings(TRUTH), "--history", 0.5)
+    simulate = ("simulate", "-e", TEXT, *options("--set", TRUTH), "--history", 0.5)
     times = ("--T", 20, "--points", 80, "--noise", 0.02, "--out", "data.csv")
     assert run(*simulate, *times) == 0
     capsys.readouterr()
@@ -50,22 +45,16 @@ def test_two_delays_are_simulated_fitted_and_shown(capsys):
     assert again["table"] == saved["table"]
 
 
-def exact(text, values, T, points):
-    t = np.linspace(0, T, points)
-    return t, np.asarray(
-        dd.solve(dd.equation(text).problem(values), T, max_step=2e-3)(t)
-    )
-
-
 @pytest.mark.parametrize("lag", [0.6, 0.004])
 @pytest.mark.slow
 def test_formulas_start_values_and_switches_are_simulated(capsys, lag):
     values = {"k": 0.5, "dose": 0.2, "lag": lag}
-    command = ("simulate", "-e", DOSE, *settings(values), "--points", 21)
+    command = ("simulate", "-e", DOSE, *options("--set", values), "--points", 21)
     assert run(*command, "--out", "data.csv") == 0
     assert "still moved" not in capsys.readouterr().err
     data = dd.read_csv("data.csv")
-    t, x = exact(DOSE, values, 10.0, 21)
+    t, problem = np.linspace(0, 10, 21), dd.equation(DOSE).problem(values)
+    x = np.asarray(dd.solve(problem, 10.0, max_step=2e-3)(t))
     np.testing.assert_array_equal(data.t, t)
     np.testing.assert_allclose(data.x, x, rtol=0, atol=1e-6 * np.ptp(x))
     assert data.x[0] == 5.0
@@ -73,15 +62,8 @@ def test_formulas_start_values_and_switches_are_simulated(capsys, lag):
 
 def test_a_delay_much_shorter_than_the_record_is_no_obstacle(capsys):
     # exp(-30) is 1e-13: the steps do not follow it.
-    command = (
-        "simulate",
-        "-e",
-        "x' = -x(t - exp(a))",
-        "--set",
-        "a=-30",
-        "--set",
-        "b=1",
-    )
+    values = options("--set", {"a": -30, "b": 1})
+    command = ("simulate", "-e", "x' = -x(t - exp(a))", *values)
     assert run(*command, "--points", 3, "--T", 2) == 0
     last = float(capsys.readouterr().out.split(",")[-1])
     assert last == pytest.approx(np.exp(-2), rel=1e-6)
@@ -90,24 +72,15 @@ def test_a_delay_much_shorter_than_the_record_is_no_obstacle(capsys):
 @pytest.mark.parametrize(
     "model, values, names",
     [
-        pytest.param(
-            TEXT,
-            {},
-            ["r", "K", "c", "b", "tau_1", "tau_2"],
-            marks=pytest.mark.slow,
-        ),
+        (TEXT, {}, ["r", "K", "c", "b", "tau_1", "tau_2"]),
         (DOSE, {"lag": 0.9}, ["k", "dose", "lag"]),
-        pytest.param(
-            "x' = -k * x(t - tau) + (t > s) * d",
-            {"s": 9.1},  # after five delays
-            ["k", "s", "d", "b", "tau"],
-            marks=pytest.mark.slow,
-        ),
+        # The switch is after five delays.
+        ("x' = -k * x(t - tau) + (t > s) * d", {"s": 9.1}, ["k", "s", "d", "b", "tau"]),
     ],
 )
 @pytest.mark.slow
 def test_gradients_agree(capsys, model, values, names):
-    assert run("check", "-e", model, *settings(values), "--json") == 0
+    assert run("check", "-e", model, *options("--set", values), "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["names"] == names and found["worst"] < 1e-6
     assert min(map(abs, found["differences"])) > 0
@@ -118,7 +91,7 @@ def test_gradients_agree(capsys, model, values, names):
 def test_a_name_in_several_places_is_one_parameter(capsys):
     model = "x' = -k * x(t - 2 * tau) + c * x(t - tau); x(t<=0) = k"
     values = {"k": 0.7, "c": 0.4, "tau": 0.9}
-    assert run("check", "-e", model, *settings(values), "--json") == 0
+    assert run("check", "-e", model, *options("--set", values), "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["names"] == ["k", "c", "tau"]
     # The derivatives are those of a single parameter.
@@ -139,7 +112,7 @@ def test_a_name_in_several_places_is_one_parameter(capsys):
 
 @pytest.mark.slow
 def test_random_values_whose_solution_is_not_finite_are_replaced(capsys):
-    simulate = ("simulate", "-e", TEXT, *settings(TRUTH), "--history", 0.5)
+    simulate = ("simulate", "-e", TEXT, *options("--set", TRUTH), "--history", 0.5)
     assert run(*simulate, "--T", 20, "--points", 30, "--out", "data.csv") == 0
     assert run("check", "data.csv", "-e", TEXT) == 0
     assert "Discrete and Forward agree" in capsys.readouterr().out
@@ -148,68 +121,43 @@ def test_random_values_whose_solution_is_not_finite_are_replaced(capsys):
 
 
 TWO = "x' = r * x - k * x(t - tau_1) - c * x(t - tau_2)"
-DIFFERENCE = "x' = -k * x(t - tau_1 + tau_2)"
-BAD = {
-    "a negative delay": (
-        [
-            "simulate",
-            "-e",
-            TWO,
-            *settings({"r": 1, "k": 1, "c": 1, "tau_1": -1}),
-            "--set",
-            "tau_2=1",
-            "--set",
-            "b=1",
-        ],
+DIFFERENCE, LATE = "x' = -k * x(t - tau_1 + tau_2)", {"tau_1": 1, "tau_2": 3}
+ONES = {"r": 1, "k": 1, "c": 1, "b": 1, "tau_1": 1, "tau_2": 1}
+BAD = [
+    (
+        ["simulate", "-e", TWO, *options("--set", {**ONES, "tau_1": -1})],
         "`tau_1` must be positive, but got -1",
     ),
-    "a negative single delay": (
+    (
         ["check", "-e", "x' = -x(t - tau)", "--set", "tau=-2"],
         "`tau` must be positive, but got -2",
     ),
-    "a negative start": (
+    (
         ["fit", "data.csv", "-e", TWO, "--start", "tau_1=-1"],
         "`tau_1` must start positive, but got -1",
     ),
-    "negative bounds": (
+    (
         ["fit", "data.csv", "-e", TWO, "--bounds", "tau_2 in [-2, -1]"],
         "`tau_2` has the upper bound -1, but a delay is positive",
     ),
-    "a negative formula": (
-        [
-            "simulate",
-            "-e",
-            DIFFERENCE,
-            *settings({"k": 1, "tau_1": 1, "tau_2": 3}),
-            "--set",
-            "b=1",
-        ],
+    (
+        ["simulate", "-e", DIFFERENCE, *options("--set", {"k": 1, "b": 1, **LATE})],
         "but `tau_1 - tau_2` (tau_1 = 1, tau_2 = 3) is -2",
     ),
-    "a formula that starts negative": (
-        [
-            "fit",
-            "data.csv",
-            "-e",
-            DIFFERENCE,
-            "--start",
-            "tau_1=1",
-            "--start",
-            "tau_2=3",
-        ],
+    (
+        ["fit", "data.csv", "-e", DIFFERENCE, *options("--start", LATE)],
         "`tau_1 - tau_2` is -2 at the start values. Give others by `--start`",
     ),
-    "no such delay": (
+    (
         ["fit", "data.csv", "-e", TWO, "--set", "tau_3=1"],
         "There is no parameter 'tau_3'. Did you mean 'tau_2'?",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_delays_are_refused(capsys, here, case):
+@pytest.mark.parametrize("arguments, message", BAD)
+def test_bad_delays_are_refused(capsys, here, arguments, message):
     (here / "data.csv").write_text("t,x\n0,1\n1,2\n2,1\n3,2\n4,1\n5,2\n6,1\n7,2\n")
-    arguments, message = BAD[case]
     assert message in refused(capsys, *arguments)
     assert os.listdir(here) == ["data.csv"]
 
@@ -219,3 +167,77 @@ def test_a_later_time_is_pointed_at(capsys):
     message, _, mark = capsys.readouterr().err.splitlines()
     assert message == "Error: Only earlier times are known: write x(t - ...)."
     assert mark.strip() == "^"
+
+
+@pytest.mark.slow
+def test_a_delay_of_the_state_is_simulated_and_fitted(capsys):
+    text, truth = MODELS["state"]
+    simulate = ("simulate", "-e", text, *options("--set", truth), "--T", 8)
+    assert run(*simulate, "--points", 41, "--noise", 0.02, "--out", "data.csv") == 0
+    assert "still moved" not in capsys.readouterr().err
+    near = ("--starts", 1, *options("--start", truth))
+    tolerance = ("--solver", "tsit5", "--rtol", "1e-5")
+    assert run("fit", "data.csv", "-e", text, *near, *tolerance, "--out", "r") == 0
+    printed = capsys.readouterr().out
+    rows = {line.split()[0]: line.split() for line in printed.splitlines()[1:5]}
+    for name, value in truth.items():
+        assert abs(float(rows[name][1]) - value) < 5 * float(rows[name][2])
+    written = tomllib.loads(Path("r/fit.toml").read_text())
+    assert written["solver"] == "tsit5" and written["rtol"] == 1e-5
+    fit = load_estimate("r")
+    assert fit.solver == dd.Tsit5(rtol=1e-5)
+    curve = dd.read_csv("r/curve.csv", columns=["N"])
+    np.testing.assert_allclose(curve.x, fit.solution(curve.t), rtol=1e-4)
+    assert run("show", "r") == 0
+    assert capsys.readouterr().out.startswith(text)
+
+
+@pytest.mark.parametrize("kind", ["gamma", "neutral"])
+def test_other_delays_are_simulated(kind, capsys):
+    text, truth = MODELS[kind]
+    simulate = ("simulate", "-e", text, *options("--set", truth), "--points", 5)
+    assert run(*simulate, "--T", 8, "--out", "data.csv") == 0
+    assert "still moved" not in capsys.readouterr().err
+    data, problem = dd.read_csv("data.csv"), dd.equation(text).problem(truth)
+    exact = dd.solve(problem, 8.0, dd.Tsit5(rtol=1e-11))(data.t)
+    np.testing.assert_allclose(data.x, exact, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_gradients_with_a_distributed_delay_are_checked(capsys):
+    """The random shape of a gamma distribution is at least 1."""
+    assert run("check", "-e", GAMMA, "--history", 0.5, "--json") == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert checked["names"] == ["r", "K", "b", "m", "k"]
+    assert checked["worst"] < 1e-5 and "Adjoint" not in checked
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--solver", "rk5"], "`--solver` must be auto, rk4, tsit5 or radau, but got"),
+        (["--rtol", "1e-5"], "`--rtol` goes with `--solver tsit5` or `--solver radau`"),
+        (["--solver", "rk4", "--rtol", "1e-5"], "`--rtol` goes with"),
+        (["--solver", "radau", "--rtol", "3"], "`--rtol` must be a number from 1e-13"),
+        (["--solver", "rk4"], "use `--solver auto`, `--solver tsit5`, or `--solver"),
+    ],
+)
+def test_solvers_that_are_refused(capsys, arguments, message):
+    Path("data.csv").write_text("t,x\n0,1\n1,2\n2,3\n3,3\n")
+    assert message in refused(capsys, "fit", "data.csv", "-e", NEUTRAL, *arguments)
+
+
+def test_a_tolerance_in_a_file_is_a_number(capsys):
+    Path("fit.toml").write_text('data = "d.csv"\nequation = "x\' = -x"\nrtol = "low"')
+    assert "`rtol` must be a number" in refused(capsys, "fit", "--config", "fit.toml")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["-e", "x' = -x(t - 1 + x)", "--history", "3"], "it is -2 just after t = 0"),
+        (["-e", GAMMA, *options("--set", MODELS["gamma"][1] | {"k": 0.5})], "at least"),
+    ],
+)
+def test_delays_that_are_refused(capsys, arguments, message):
+    assert message in refused(capsys, "simulate", *arguments)

@@ -16,7 +16,6 @@ FILE = re.compile(r"# ([\w-]+\.(?:py|toml|csv))\n")
 
 
 def commands(text):
-    """The commands of a block, as arguments."""
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words:
@@ -33,9 +32,7 @@ def commands(text):
         pytest.param("docs/reference/command-line.md", marks=pytest.mark.slow),
     ],
 )
-def test_the_commands_run(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
+def test_the_commands_run(page, here, capsys):
     shown, ran = (ROOT / page).read_text(), 0
     for kind, text in BLOCK.findall(shown):
         if kind == "sh":
@@ -43,7 +40,7 @@ def test_the_commands_run(page, tmp_path, monkeypatch, capsys):
                 assert run(*arguments) == 0, arguments
                 ran += 1
         elif named := FILE.match(text):
-            (tmp_path / named[1]).write_text(text)
+            (here / named[1]).write_text(text)
     assert ran > 1
     assert not missing_output(shown, capsys.readouterr().out)
 

@@ -1,6 +1,5 @@
 """`ddefind fit` and `ddefind show`: what they show, write, repeat and refuse."""
 
-import csv
 import json
 import os
 import shutil
@@ -14,8 +13,8 @@ import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
 import ddefind._results.estimate
 from ddefind._search.search import search
-from support.command import TEXT, VALUES, refused, run
-from support.results import load_estimate
+from support.command import TEXT, VALUES, refused, rows, run
+from support.fits import load_estimate
 
 FILES = ["curve.csv", "figure.png", "fit.toml", "input", "result.json"]
 FILES += ["report.html", "table.csv", "table.txt"]
@@ -28,25 +27,14 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     options = ("--T", 20, "--points", 120, "--noise", 0.05, "--seed", 3)
     data, out = folder / "data.csv", folder / "result"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DDEFIND_CACHE", "off")
-        assert run("simulate", "-e", TEXT, *VALUES, *options, "--out", data) == 0
-        assert run("fit", data, "--equation", TEXT, *STARTS, "--out", out) == 0
+    assert run("simulate", "-e", TEXT, *VALUES, *options, "--out", data) == 0
+    assert run("fit", data, "--equation", TEXT, *STARTS, "--out", out) == 0
     return folder
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, made, monkeypatch):
-    """A folder of its own with a copy of the data."""
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(made / "data.csv", tmp_path)
-    return tmp_path
-
-
-def rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+def copy_of_the_data(here, made):
+    shutil.copy(made / "data.csv", here)
 
 
 def test_the_parameters_are_recovered(made):
@@ -307,12 +295,12 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-def after_the_first_look(setting, starts, seed, report):
-    return search(setting, starts, seed, interrupt)
-
-
 def test_interrupted_with_something_found(monkeypatch, capsys):
-    monkeypatch.setattr(ddefind._fitting.least_squares, "search", after_the_first_look)
+    monkeypatch.setattr(
+        ddefind._fitting.least_squares,
+        "search",
+        lambda *given: search(*given[:3], interrupt),  # after the first look
+    )
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     assert "Interrupted; the best point so far is kept." in capsys.readouterr().out
     fit = dd.load("out")

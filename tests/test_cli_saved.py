@@ -1,6 +1,5 @@
-"""`ddefind predict` and `ddefind compare`: what they say of fits that were saved."""
+"""`ddefind predict`, `compare` and `profile`: what they say of fits that were saved."""
 
-import csv
 import json
 import shutil
 
@@ -8,8 +7,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.command import TEXT, VALUES, refused, run
-from support.results import load_estimate
+from ddefind._results.printed_table import interval_in_words
+from support.command import NEAR, TEXT, VALUES, refused, rows, run
+from support.fits import load_estimate
 
 PLAIN = "x' = r * x * (1 - x / K)"
 MODEL = """
@@ -24,22 +24,18 @@ def made(tmp_path_factory):
     """A folder with data, and fits of them: with and without a delay, and of dates."""
     folder = tmp_path_factory.mktemp("saved")
     options = ("--T", 20, "--points", 80, "--noise", 0.05, "--seed", 3)
-    start = ("--start", "r=1.8", "--start", "K=2.5", "--start", "tau=0.8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DDEFIND_CACHE", "off")
         patch.chdir(folder)
         assert run("simulate", "-e", TEXT, *VALUES, *options, "--out", "d.csv") == 0
-        rows = np.loadtxt("d.csv", delimiter=",", skiprows=2)
-        days = np.datetime64("2024-01-01T00:00:00") + (
-            rows[:, 0] * 86400
-        ).round().astype("timedelta64[s]")
-        lines = [f"{day},{x!r}" for day, x in zip(days, rows[:, 1].tolist())]
+        t, x = np.loadtxt("d.csv", delimiter=",", skiprows=2).T
+        seconds = (t * 86400).round().astype("timedelta64[s]")
+        days = np.datetime64("2024-01-01T00:00:00") + seconds
+        lines = [f"{day},{x!r}" for day, x in zip(days, x.tolist())]
         (folder / "dates.csv").write_text("\n".join(["date,Fish (t)", *lines]))
         (folder / "model.py").write_text(MODEL)
-        one = (*start, "--starts", 1)
-        assert run("fit", "d.csv", "-e", TEXT, *one, "--out", "delayed") == 0
+        assert run("fit", "d.csv", "-e", TEXT, *NEAR, "--out", "delayed") == 0
         named = ("--columns", "x=Fish (t)", "--level", 0.9)
-        assert run("fit", "dates.csv", "-e", TEXT, *one, *named, "--out", "dates") == 0
+        assert run("fit", "dates.csv", "-e", TEXT, *NEAR, *named, "--out", "dates") == 0
         few = ("--starts", 1, "--start", "r=2", "--start", "K=2.5")
         assert run("fit", "d.csv", "-e", PLAIN, *few, "--out", "plain") == 3
         code = ("--model", "model.py:problem", "--starts", 1, "--out", "code")
@@ -49,13 +45,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def here(made, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
     monkeypatch.chdir(made)
-
-
-def rows(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_a_prediction_is_that_of_the_fit(capsys, tmp_path):
@@ -69,15 +59,10 @@ def test_a_prediction_is_that_of_the_fit(capsys, tmp_path):
     said = load_estimate("delayed").predict(30, level=0.8)
     table = rows(out)
     assert len(table) == 201 and float(table[-1]["t"]) == 30
-    for column, values in (
-        ("x", said.mean),
-        ("x_low", said.low),
-        ("x_high", said.high),
-        ("x_noisy_low", said.noisy_low),
-        ("x_noisy_high", said.noisy_high),
-    ):
+    for kind in ("mean", "low", "high", "noisy_low", "noisy_high"):
+        column = "x" if kind == "mean" else f"x_{kind}"
         found = [float(row[column]) for row in table]
-        np.testing.assert_allclose(found, values[:, 0], rtol=1e-12)
+        np.testing.assert_allclose(found, getattr(said, kind)[:, 0], rtol=1e-12)
 
 
 def test_a_prediction_of_dates_is_one_of_dates(capsys):
@@ -109,8 +94,7 @@ def test_predictions_that_are_refused(capsys, arguments, message):
 def test_the_model_of_a_folder_is_found(capsys):
     assert run("predict", "code") == 0
     assert "95% band" in capsys.readouterr().out
-    message = refused(capsys, "predict", "code/result.json")
-    assert "Give the folder" in message
+    assert "Give the folder" in refused(capsys, "predict", "code/result.json")
 
 
 def test_fits_are_compared_by_their_criteria(capsys):
@@ -156,3 +140,103 @@ def test_a_column_has_the_name_of_the_equation(made, tmp_path):
     assert run("fit", *options) == 0
     again, before = load_estimate(tmp_path / "two"), load_estimate("dates")
     assert again.values == before.values and again.intervals == before.intervals
+
+
+def test_it_says_the_interval_and_writes_table_and_figure(capsys, tmp_path):
+    out = tmp_path / "new" / "folder"
+    assert run("profile", "dates", "--out", out, "--format", "svg,pdf") == 0
+    shown = capsys.readouterr()
+    fit = load_estimate("dates")
+    low, high = fit.intervals["tau"]
+    assert f"with 90% confidence between {low:.5f} and {high:.5f}." in shown.out
+    assert [line.split()[0] for line in shown.out.splitlines()[::2]] == [
+        *("`r`", "`K`", "`b`", "`tau`")
+    ]
+    names = ("profiles.csv", "profiles.svg", "profiles.pdf")
+    assert shown.err.strip() == f"Written to {out}: {', '.join(names)}"
+    assert sorted(file.name for file in out.iterdir()) == sorted(names)
+    table = [row for row in rows(out / "profiles.csv") if row["parameter"] == "tau"]
+    profile = fit.profile("tau", 0.9)
+    for column, values in (
+        ("value", profile.values),
+        ("chi_square_rise", profile.r**2),
+        ("tau", profile.values),
+        ("K", profile.theta[:, 1]),
+    ):
+        np.testing.assert_allclose([float(row[column]) for row in table], values)
+
+
+def test_one_parameter_at_another_level(capsys):
+    arguments = ("--parameter", "tau,K", "--level", 0.5, "--json", "-q")
+    assert run("profile", "dates", *arguments) == 0
+    shown = capsys.readouterr()
+    tau, K = json.loads(shown.out)
+    assert not shown.err and (tau["name"], K["name"]) == ("tau", "K")
+    assert tau["level"] == 0.5
+    wide = load_estimate("dates").intervals["tau"]
+    assert wide[0] < tau["low"] < tau["estimate"] < tau["high"] < wide[1]
+    assert min(tau["chi_square_rise"]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["dates", "--parameter", "tao"], "Did you mean 'tau'?"),
+        (["dates", "--level", "90"], "between 0 and 1, as 0.9 for 90%"),
+        (["dates", "--format", "pdf"], "`--out DIR`"),
+        (["dates", "--out", "d.csv"], "d.csv cannot be a folder"),
+        (["nowhere"], "no such file"),
+    ],
+)
+def test_profiles_that_are_refused(capsys, arguments, message):
+    assert message in refused(capsys, "profile", *arguments)
+
+
+def test_profiles_go_with_the_fit_that_they_are_of(capsys, tmp_path):
+    shutil.copytree("dates", tmp_path / "again")
+    assert run("profile", tmp_path / "again", "--out", tmp_path / "again") == 0
+    assert (tmp_path / "again" / "profiles.png").is_file()
+    config = tmp_path / "again" / "fit.toml"
+    assert run("fit", "--config", config, "--out", tmp_path / "again") == 0
+    assert not list((tmp_path / "again").glob("profiles.*"))
+
+
+def test_open_intervals_in_words():
+    t = np.linspace(0, 4, 30)
+    noise = 0.01 * np.random.default_rng(0).normal(size=30)
+    data = dd.Data(t, 2 * np.exp(-t) + noise, names=["x"])
+    model, bounds = dd.equation("x' = -(k + m) * x"), {"k": dd.Parameter(None, 0, 5)}
+    fit = dd.fit(model, data, parameters=bounds, optimizer=dd.LeastSquares(starts=4))
+    said = {name: interval_in_words(fit, fit.profile(name), 0.95) for name in fit.names}
+    assert said["b"].startswith("`b` is 2.0")
+    assert "with 95% confidence between 1.9" in said["b"]
+    assert said["k"].endswith(
+        "the data give no lower limit (its bound is 0) and no upper limit (its bound "
+        "is 5)."
+    )
+
+
+class TestProgressOfIntervals:
+    """The ends of the intervals are counted, each kind of work on its own."""
+
+    def reports(self, work):
+        seen = []
+        work(lambda now: seen.append(now))
+        assert all(now.phase == "intervals" for now in seen)
+        return [(now.epoch, now.epochs) for now in seen], seen
+
+    def test_all_ends_are_counted(self):
+        fit = load_estimate("dates")
+        counts, seen = self.reports(lambda p: fit.with_intervals(0.8, progress=p))
+        assert counts[0] == (0, 8) and counts[-1][0] == counts[-1][1] >= 8
+        assert counts == sorted(counts)
+        assert seen[-1].loss == fit.loss and 0.7 < seen[-1].tau < 0.9
+
+    def test_those_of_one_profile(self):
+        fit = load_estimate("dates")
+        counts, _ = self.reports(lambda p: fit.profile("K", 0.8, progress=p))
+        assert counts[0] == (0, 2) and counts[-1] == (2, 2)
+
+    def test_known_ones_take_no_work(self):
+        fit = load_estimate("dates")
+        assert self.reports(lambda p: fit.profile("K", 0.9, progress=p)) == ([], [])

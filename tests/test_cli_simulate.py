@@ -9,12 +9,7 @@ import pytest
 import ddefind as dd
 from support.command import TEXT, VALUES, refused, run
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_data_of_an_equation(capsys):

@@ -1,11 +1,9 @@
 """`ddefind sweep` and `ddefind status`."""
 
-import csv
 import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -16,8 +14,9 @@ import pytest
 import ddefind as dd
 from ddefind._cli.sweep_command import _sentence
 from ddefind._sweeps.database import Overview, locked
-from support.command import refused, run
-from support.sweep_kills import LONG, PATHS, recorded, wait_until
+from support.command import refused, rows, run
+from support.fits import simulated
+from support.sweep_kills import LONG, begun, recorded, wait_until
 
 TABLE = """
 files = ["lakes/*.csv"]
@@ -39,27 +38,17 @@ MODEL = dd.equation("x' = -k * x(t - tau)")
 
 def write_lake(folder, number, seed=0):
     truth = MODEL.problem(k=1.0 + 0.05 * number, tau=1.0, b=1.0)
-    t = np.linspace(0, 6, 25)
-    noise = 0.02 * np.random.default_rng([number, seed]).normal(size=25)
-    x = np.asarray(dd.solve(truth, T=6)(t))[:, 0] + noise
-    rows = "".join(f"{time:.6f},{value:.6f}\n" for time, value in zip(t, x))
-    (folder / f"lake{number:03d}.csv").write_text("t,x\n" + rows)
+    data = simulated(truth, np.linspace(0, 6, 25), 0.02, seed=[number, seed])
+    data.to_csv(folder / f"lake{number:03d}.csv")
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
-    (tmp_path / "lakes").mkdir()
+def home(here):
+    (here / "lakes").mkdir()
     for number in range(3):
-        write_lake(tmp_path / "lakes", number)
-    (tmp_path / "lakes.toml").write_text(TABLE)
-    return tmp_path
-
-
-def rows_of(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        write_lake(here / "lakes", number)
+    (here / "lakes.toml").write_text(TABLE)
+    return here
 
 
 @pytest.mark.slow
@@ -70,25 +59,24 @@ def test_a_table_of_fits(home, capsys):
     assert "made by 2 processes of this machine" in shown.err
     assert "delayed-robust: x' = -k * x(t - tau)\n" in shown.out
     assert "with a `level` in the settings they are computed" in shown.out
-    rows = rows_of(home / "out" / "table.csv")
+    table = rows("out/table.csv")
     names = {f"{e}-{s}" for e in ("decay", "delayed") for s in ("usual", "robust")}
-    assert {row["fit"] for row in rows} == names and len(rows) == 12
+    assert {row["fit"] for row in table} == names and len(table) == 12
     # The true equation is not rejected, and the wrong one is, though it converged.
-    rejected = {(row["fit"], row["rejected"]) for row in rows}
+    rejected = {(row["fit"], row["rejected"]) for row in table}
     assert {("decay-usual", "yes"), ("delayed-usual", "no")} <= rejected
     assert "In 3 of 3 fits the residuals reject the model" in shown.out
-    for row in (each for each in rows if each["fit"] == "delayed-usual"):
+    for row in (each for each in table if each["fit"] == "delayed-usual"):
         data = dd.read_csv(row["file"])
         method = dd.LeastSquares(starts=2)
-        alone = dd.fit(MODEL, data, optimizer=method, intervals=False, progress=False)
+        alone = dd.fit(MODEL, data, optimizer=method, intervals=False)
         for name, value in alone.values.items():
             assert float(row[name]) == pytest.approx(value, rel=1e-4)
             error = alone.standard_errors[name]
             assert float(row[f"{name}_se"]) == pytest.approx(error, rel=1e-3)
-    assert rows[0]["tau"] == ""
-    before = rows_of(home / "out" / "table.csv")
+    assert table[0]["tau"] == ""
     assert run("sweep", "lakes.toml", "--out", "out", "--workers", "1") in (0, 3)
-    assert rows_of(home / "out" / "table.csv") == before
+    assert rows("out/table.csv") == table
     capsys.readouterr()
     assert run("status", "out") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -115,27 +103,18 @@ def test_an_interrupted_command_goes_on(home):
     for number in range(60):
         write_lake(home / "lakes", number)
     (home / "lakes.toml").write_text(TABLE.replace('decay = "x\' = -k * x"\n', ""))
-    words = [sys.executable, "-m", "ddefind", "sweep", "lakes.toml", "--out", "out"]
-    words += ["--workers", "2", "--quiet"]
-    settings = {"PYTHONPATH": PATHS}
-    process = subprocess.Popen(
-        words,
-        env=os.environ | settings,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = ("sweep", "lakes.toml", "--out", "out", "--workers", "2", "--quiet")
+    process = begun("-m", "ddefind", *command)
     part = home / "out" / "delayed-usual"
     wait_until(lambda: len(recorded(part)) >= 4)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 130 and "Traceback" not in errors
     before = recorded(part)
-    assert run("sweep", "lakes.toml", "--out", "out", "--workers", "2", "--quiet") == 0
+    assert run(*command) == 0
     after = recorded(part)
     assert {number: after[number] for number in before} == before
-    assert len(rows_of("out/table.csv")) == 120
+    assert len(rows("out/table.csv")) == 120
 
 
 @pytest.mark.parametrize(
@@ -157,6 +136,10 @@ def test_an_interrupted_command_goes_on(home):
         (("tau = [0.1", "tao = [0.1"), "no equation. Did you mean 'tau'?"),
         (("decay", "[others]\ndecay"), "a sweep has no 'others'"),
         (("decay", "Delayed"), "'Delayed-usual' and 'delayed-usual' would be in one"),
+        (
+            (TABLE[TABLE.index("[equations]") :], ""),
+            "`equations` must be a table of eq",
+        ),
     ],
 )
 def test_wrong_tables(home, capsys, change, message):
@@ -175,14 +158,14 @@ def test_an_equation_named_as_a_file_of_the_sweep(home, capsys, label):
 
 
 def test_a_plan_outlives_a_sweep_that_is_refused(home, capsys, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         assert list(json.loads(plan.read_text())) == ["decay", "delayed"]
         raise dd.ResultError("It is of other data.")
 
     plan = home / "out" / "plan.json"
     plan.parent.mkdir()
     plan.write_text('{"decay": 3}')
-    monkeypatch.setattr("ddefind._cli.sweep_fits.fit_group", refuse)
+    monkeypatch.setattr(dd, "fit_many", refuse)
     (home / "lakes.toml").write_text(TABLE.split("[settings")[0])
     assert run("sweep", "lakes.toml", "--out", "out", "--workers", "1") == 2
     assert plan.read_text() == '{"decay": 3}'
@@ -193,12 +176,6 @@ def test_an_equation_that_cannot_be_read(home, capsys):
     assert run("sweep", "lakes.toml", "--out", "out") == 2
     assert "Error: The equation 'delayed': This '('" in capsys.readouterr().err
     assert not (home / "out").exists()
-
-
-def test_a_table_without_equations(home, capsys):
-    (home / "lakes.toml").write_text('files = ["lakes/*.csv"]')
-    last = refused(capsys, "sweep", "lakes.toml", "--out", "out")
-    assert "`equations` must be a table of equations by name, but it is missing" in last
 
 
 def test_wrong_options(home, capsys):

@@ -7,21 +7,18 @@ import pytest
 
 import ddefind as dd
 from ddefind._inference import assessment
-from support.options import QUIET
-from support.results import in_no_time
+from support.fits import Options, in_no_time, simulated
 
 DECAY = ("x' = -k * x(t - tau)", {"k": 1.2, "tau": 1.0, "b": 1.0})
 GROWTH = ("x' = r * x * (1 - x(t - tau) / K)", {"r": 1.4, "K": 2, "tau": 1.2, "b": 1})
 NETWORK = ("x' = NN(x(t - tau)) - g * x", {})
-QUICK = {"optimizer": dd.LeastSquares(starts=8), **QUIET}
+QUICK: Options = {"optimizer": dd.LeastSquares(starts=8)}
 
 
 def record(model, seed=0, noise=0.1):
     text, truth = model
-    t, problem = np.linspace(0, 15, 50), dd.equation(text).problem(truth)
-    x = np.asarray(dd.solve(problem, 15.0)(t))
-    random = np.random.default_rng(seed)
-    return dd.Data(t, x + noise * np.std(x) * random.normal(size=x.shape))
+    problem = dd.equation(text).problem(truth)
+    return simulated(problem, np.linspace(0, 15, 50), noise, seed, relative=True)
 
 
 def said(fit):
@@ -68,15 +65,14 @@ def test_of_many_data_sets():
     sets = [record(GROWTH, seed, noise=0.3) for seed in range(3)]
     model = dd.equation(GROWTH[0])
     at_once = dd.fit_many(model, sets, intervals=True, **QUICK)
-    later = dd.fit_many(model, sets, **QUICK)
-    for one, other in zip(at_once, later):
+    for one, other in zip(at_once, dd.fit_many(model, sets, **QUICK)):
         assert said(one) == said(other.with_intervals())
 
 
 def test_of_a_descent():
     """It has no intervals to leave out."""
     model, data = dd.equation(GROWTH[0]), record(GROWTH)
-    options = {"optimizer": dd.Adam(), "epochs": 20, "parameters": GROWTH[1], **QUIET}
+    options = {"optimizer": dd.Adam(), "epochs": 20, "parameters": GROWTH[1]}
     fits = [dd.fit(model, data, intervals=i, **options) for i in (None, False)]
     one, other = (str(replace(fit, seconds=0.0)) for fit in fits)
     assert one == other
@@ -88,7 +84,7 @@ def test_intervals_that_find_a_better_fit_move_to_it(monkeypatch):
     text = "x' = -k * x(t - tau) + cos(w * t) + 0.004 * w"
     truth, model = {"k": 0.9, "w": 0.72, "tau": 0.6, "b": 0.5}, dd.equation(text)
     data = record((text, truth), noise=0.05)
-    near = {"optimizer": dd.LeastSquares(starts=1), "intervals": False, **QUIET}
+    near = {"optimizer": dd.LeastSquares(starts=1), "intervals": False}
     better, worse = (
         dd.fit(model, data, parameters={"w": sign * 0.72}, **near) for sign in (1, -1)
     )

@@ -1,8 +1,5 @@
 """Shells complete commands, options, and values of options."""
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,6 +11,7 @@ from ddefind._equation.history_kinds import CHOSEN_BY_FIT
 from ddefind._problem.history import KINDS
 from ddefind.noise._read_noise import WORDS
 from ddefind.paper._experiments import EXPERIMENTS, PROTOCOLS
+from support.command import python
 
 
 @pytest.mark.parametrize(
@@ -28,13 +26,8 @@ from ddefind.paper._experiments import EXPERIMENTS, PROTOCOLS
 def test_a_shell_is_told_what_may_follow(typed, offered):
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
     program = "import sys; sys.argv[0] = 'ddefind'; from ddefind.__main__ import main"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}; main()"],
-        env=os.environ | {"_DDEFIND_COMPLETE": "complete_bash"} | words,
-        capture_output=True,
-        text=True,
-    )
-    assert set(done.stdout.split()) == offered, done.stderr
+    words["_DDEFIND_COMPLETE"] = "complete_bash"
+    assert set(python("-c", f"{program}; main()", **words).stdout.split()) == offered
 
 
 def test_offered_values_are_those_that_the_commands_take():

@@ -1,6 +1,7 @@
 """The solvers on published problems: DDETST, RADAR5's examples, and others."""
 
 import json
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,30 +21,15 @@ _USUAL = ("A2", "B1", "C1", "D1", "E1", "F1", "G2", "H3", "Robertson", "maturati
 
 
 def test_the_collections_are_complete():
-    assert list(RETARDED) == [
-        "A1",
-        "A2",
-        "B1",
-        "B2",
-        "C1",
-        "C2",
-        "C3",
-        "C4",
-        "D1",
-        "D2",
-    ]
-    neutral = [*("E1", "E2"), *(f"F{n}" for n in range(1, 6)), "G1", "G2"]
-    assert list(NEUTRAL) == [*neutral, *(f"H{n}" for n in range(1, 5))]
+    assert list(RETARDED) == "A1 A2 B1 B2 C1 C2 C3 C4 D1 D2".split()
+    assert list(NEUTRAL) == "E1 E2 F1 F2 F3 F4 F5 G1 G2 H1 H2 H3 H4".split()
     assert list(STIFF) == ["Waltman", "Oregonator", "Robertson"]
     for known in ALL.values():
         assert known.values or known.exact
         assert known.states().shape == (len(known.times()), known.problem.dimension)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in _USUAL else pytest.mark.slow) for n in ALL],
-)
+@pytest.mark.parametrize("name", mostly_slow(ALL, _USUAL))
 def test_solutions_reach_their_goals(name):
     known = ALL[name]
     solution = dd.solve(known.problem, known.T, known.solver(1e-8))
@@ -75,23 +61,17 @@ _SMALL = {
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in ("D1", "E2") else pytest.mark.slow)
-        for name, known in ALL.items()
-        if known.values or name in ("D1", "F2", "H2", "Paul", "maturation")
-    ],
+    mostly_slow(
+        [n for n in ALL if ALL[n].values] + ["D1", "F2", "H2", "Paul", "maturation"],
+        always=("D1", "E2"),
+    ),
 )
 def test_known_values_are_those_of_collocation(name):
     known = ALL[name]
-    found = reference(
-        known.problem,
-        known.T,
-        1e-10,
-        floor=_SMALL.get(name, 1e-3),
-        switches=[time for time in known.problem.switch_times if time > 0],
-        kinks=_KINKS.get(name),
-        first=1e-6 if name in _SMALL else 1e-3,
-    )
+    first = 1e-6 if name in _SMALL else 1e-3
+    about: Any = {"floor": _SMALL.get(name, 1e-3), "kinks": _KINKS.get(name)}
+    about["switches"] = [time for time in known.problem.switch_times if time > 0]
+    found = reference(known.problem, known.T, 1e-10, first=first, **about)
     assert known.error(found(known.times())) < 1e-10
 
 

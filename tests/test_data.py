@@ -1,6 +1,7 @@
 """Measurements: what is accepted, how it is kept, and what is refused."""
 
 import pickle
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -43,10 +44,9 @@ def test_the_users_arrays_are_copied_and_ours_are_frozen():
 
 def test_replicates_are_averaged_where_measured():
     nan = np.nan
-    data = dd.Data(
+    times, mean = dd.Data(
         [0, 1, 1, 2, 2, 3], [[1, 1], [2, nan], [4, 5], [nan, 2], [nan, 4], [3, 3]]
-    )
-    times, mean = data.mean()
+    ).mean()
     np.testing.assert_array_equal(times, [0, 1, 2, 3])
     np.testing.assert_array_equal(mean, [[1, 1], [3, 5], [nan, 3], [3, 3]])
 
@@ -66,21 +66,17 @@ def test_the_order_of_rows_does_not_matter(x, random):
 
 
 @pytest.mark.parametrize(
-    "sd, expected",
+    "quantities, sd, expected",
     [
-        (2.0, [[2, 2], [2, 2], [2, 2]]),
-        ([1, 2], [[1, 2], [1, 2], [1, 2]]),
-        ([[1], [2], [3]], [[1, 1], [2, 2], [3, 3]]),
+        (2, 2.0, [[2, 2], [2, 2], [2, 2]]),
+        (2, [1, 2], [[1, 2], [1, 2], [1, 2]]),
+        (2, [[1], [2], [3]], [[1, 1], [2, 2], [3, 3]]),
+        (1, [4, 5, 6], [[4], [5], [6]]),
     ],
 )
-def test_deviations_are_one_or_one_per_quantity_or_per_value(sd, expected):
-    data = dd.Data([0, 1, 2], np.ones((3, 2)), sd=sd)
+def test_deviations_are_one_or_one_per_quantity_or_per_value(quantities, sd, expected):
+    data = dd.Data([0, 1, 2], np.ones((3, quantities)), sd=sd)
     np.testing.assert_array_equal(data.sd, expected)
-
-
-def test_deviations_of_one_quantity_may_be_a_vector():
-    data = dd.Data([0, 1, 2], [1, 2, 3], sd=[4, 5, 6])
-    np.testing.assert_array_equal(data.sd, [[4], [5], [6]])
 
 
 def test_names_and_label():
@@ -101,6 +97,8 @@ BAD = {
     "cube": (([0.0, 1.0], np.ones((2, 1, 1))), r"has shape \(2, 1, 1\)"),
     "table of times": (([[0.0, 1.0]], [1.0]), "`t` must be a vector"),
     "infinite data": (([0.0, 1.0], [1.0, -np.inf]), r"x\[1, 0\] is -inf"),
+    # By the user's own row.
+    "unsorted": (([5.0, 1.0], [[1.0, np.inf], [2.0, 3.0]]), r"x\[0, 1\] is inf"),
     "nothing measured": (
         ([0.0, 1.0], [[np.nan, np.nan], [np.nan, np.nan]]),
         "`x` holds no measurement",
@@ -115,11 +113,6 @@ def test_bad_data_are_refused(case):
         dd.Data(*arguments)
 
 
-def test_infinite_data_are_named_by_the_users_own_row():
-    with pytest.raises(ValueError, match=r"x\[0, 1\] is inf"):
-        dd.Data([5.0, 1.0], [[1.0, np.inf], [2.0, 3.0]])
-
-
 @pytest.mark.parametrize("t, x", [("ab", [1, 2]), ([0, 1], ["a", "b"]), ([0, 1], {})])
 def test_what_is_no_number_is_refused(t, x):
     with pytest.raises(TypeError, match="must be an array of numbers"):
@@ -127,28 +120,21 @@ def test_what_is_no_number_is_refused(t, x):
 
 
 @pytest.mark.parametrize(
-    "sd, message",
+    "fields, message",
     [
-        ([1, 2, 3, 4], r"one per quantity \(2\)"),
-        (0.0, "positive and finite"),
-        (-1.0, "positive and finite"),
-        (np.nan, "positive and finite"),
+        ({"sd": [1, 2, 3, 4]}, r"one per quantity \(2\)"),
+        *(({"sd": sd}, "positive and finite") for sd in (0.0, -1.0, np.nan)),
+        *(({"names": [*names]}, "2 different names") for names in ("a", "aa", "abc")),
     ],
 )
-def test_bad_deviations_are_refused(sd, message):
+def test_bad_deviations_and_names_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
-        dd.Data([0, 1, 2], np.ones((3, 2)), sd=sd)
+        dd.Data([0, 1, 2], np.ones((3, 2)), **fields)
 
 
 def test_deviations_may_be_missing_where_nothing_was_measured():
     data = dd.Data([0, 1, 2], [1, np.nan, 3], sd=[1, np.nan, 2])
     assert data.sd is not None and np.isnan(data.sd[1, 0])
-
-
-@pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "b", "c"]])
-def test_bad_names_are_refused(names):
-    with pytest.raises(ValueError, match="2 different names"):
-        dd.Data([0, 1], np.ones((2, 2)), names=names)
 
 
 def test_data_cannot_be_changed():
@@ -158,8 +144,7 @@ def test_data_cannot_be_changed():
             setattr(data, name, None)
     with pytest.raises(AttributeError, match="cannot delete"):
         delattr(data, "x")
-    same = pickle.loads(pickle.dumps(data))
-    np.testing.assert_array_equal(same.x, data.x)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(data)).x, data.x)
 
 
 def test_a_quantity_may_be_measured_once_or_never():
@@ -178,15 +163,9 @@ def test_origin_and_notes_are_shown():
         dd.Data([0, 1], [1, 2], origin=np.inf)
 
 
-LAKE = dd.Data(
-    [0, 1],
-    [[1, 2], [3, 4]],
-    sd=[[0.1, 0.2], [0.3, 0.4]],
-    names=["prey", "hunter"],
-    label="lake",
-    origin=1900,
-    notes=["A note."],
-)
+ABOUT: Any = dict(label="lake", origin=1900, notes=["A note."])
+ABOUT |= dict(names=["prey", "hunter"], sd=[[0.1, 0.2], [0.3, 0.4]])
+LAKE = dd.Data([0, 1], [[1, 2], [3, 4]], **ABOUT)
 
 
 def test_columns_are_ordered_by_name():

@@ -1,8 +1,6 @@
 """The classic data sets: their numbers are those that two sources have."""
 
 import inspect
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._cli.main import main
-from support.command import refused, run
+from support.command import python, refused, run
 
 ROOT = Path(__file__).parent.parent
 # Times and values as they were when the sources were compared: how many rows there are,
@@ -89,28 +87,23 @@ def test_the_command_writes_what_the_function_reads(tmp_path, capsys):
     assert "nino34" in refused(capsys, "dataset", "nino")
 
 
-def test_the_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_commands_of_the_page_run(here, capsys):
     page = (ROOT / "docs" / "reference" / "datasets.md").read_text()
     commands = page.split("```sh\n")[1].split("```")[0].strip().split("\n")
     assert [run(*each.split()[1:]) for each in commands] == [0, 0]
-    assert (tmp_path / "influenza.csv").exists()
+    assert (here / "influenza.csv").exists()
     capsys.readouterr()
 
 
 def test_the_listing_loads_no_heavy_library():
     code = f"import sys; from {main.__module__} import main\ntry: main(['dataset'])"
     code += "\nexcept SystemExit: print({'jax', 'numpy'} & set(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "set()"
+    assert python("-c", code).stdout.splitlines()[-1] == "set()"
 
 
 @pytest.mark.slow
 def test_the_wheel_holds_the_tables(tmp_path):
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet"]
-    subprocess.run([*command, "--wheel-dir", str(tmp_path), str(ROOT)], check=True)
+    python("-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("ddefind-*.whl")
     files = zipfile.ZipFile(wheel).namelist()
     for name in dd.datasets.NAMES:

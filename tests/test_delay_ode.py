@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import io
 
 import numpy as np
 import pytest
@@ -27,8 +26,7 @@ def logistic():
 
 
 def native():
-    history = dd.Periodic(-0.5, 3.0, 2.0)
-    return dd.Problem(dd.models.Logistic(2.0, 1.5), history, 0.97)
+    return dd.Problem(dd.models.Logistic(2.0, 1.5), dd.Periodic(-0.5, 3.0, 2.0), 0.97)
 
 
 class FromState(nn.Module):
@@ -45,8 +43,7 @@ class FromState(nn.Module):
 @functools.cache
 def batch_model():
     torch.manual_seed(2)
-    model = DelayODE(tm.MLP(nn.Tanh()), FromState(), tau=0.7, steps_per_delay=8)
-    return model.double()
+    return DelayODE(tm.MLP(nn.Tanh()), FromState(), tau=0.7, steps_per_delay=8).double()
 
 
 def rows(batch):
@@ -55,19 +52,6 @@ def rows(batch):
         torch.rand(batch, width, generator=generator, dtype=torch.float64)
         for width in (2, 1)
     ]
-
-
-def check(model, *inputs):
-    """Torch's own test of derivatives, for the inputs and every parameter."""
-    names = [name for name, _ in model.named_parameters()]
-    values = [p.detach().clone().requires_grad_() for p in model.parameters()]
-    inputs = [i.clone().requires_grad_() for i in inputs]
-
-    def trajectory(*tensors):
-        given = dict(zip(names, tensors[len(inputs) :]))
-        return torch.func.functional_call(model, given, tensors[: len(inputs)])
-
-    return torch.autograd.gradcheck(trajectory, (*inputs, *values))
 
 
 def test_trajectories_are_those_of_solve():
@@ -97,23 +81,17 @@ def test_gradients_are_those_of_the_native_problem():
 
 
 def test_gradcheck_passes():
-    assert check(logistic(), TIMES[1:])
+    assert tm.differences_agree(logistic(), TIMES[1:])
     # A delay beyond the last time: all of the past is history.
-    assert check(logistic(), TIMES[1:2])
+    assert tm.differences_agree(logistic(), TIMES[1:2])
 
 
 def test_gradcheck_passes_for_batches():
-    assert check(batch_model(), TIMES[1:4], *rows(3))
+    assert tm.differences_agree(batch_model(), TIMES[1:4], *rows(3))
 
 
 def test_a_batch_is_its_trajectories_one_by_one():
-    model, (states, slopes) = batch_model(), rows(4)
-    together = model(TIMES, states, slopes)
-    assert together.shape == (4, 5, 2)
-    for number in range(4):
-        one = slice(number, number + 1)
-        alone = model(TIMES, states[one], slopes[one])[0]
-        torch.testing.assert_close(together[number], alone, rtol=1e-12, atol=1e-12)
+    assert tm.check_batch(batch_model(), TIMES, *rows(4)).shape == (4, 5, 2)
 
 
 def test_times_come_in_any_order_and_may_repeat():
@@ -177,13 +155,7 @@ def test_state_dicts_copies_and_files():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.1)
-    other.load_state_dict(model.state_dict())
-    file = io.BytesIO()
-    torch.save(model, file)
-    file.seek(0)
-    loaded = torch.load(file, weights_only=False)
-    for same in (other, copy.deepcopy(model), loaded):
-        torch.testing.assert_close(same(TIMES), model(TIMES), rtol=0.0, atol=0.0)
+    tm.check_copies(model, other, TIMES)
 
 
 def test_a_delay_that_is_shared_or_fixed():

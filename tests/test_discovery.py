@@ -13,9 +13,8 @@ from studies.page_tables import read_table
 
 import ddefind as dd
 from ddefind._discovery.climb import moves_from
-from ddefind._discovery.proposals import coefficients_at
-from ddefind._discovery.stages import Question, make_stage
-from ddefind._discovery.weak_form import make_record
+from ddefind._discovery.exact import Question, make_exact
+from ddefind._discovery.proposals import coefficients_at, make_record
 from support.command import refused, run
 
 LOGISTIC = DELAYED[0]
@@ -28,9 +27,7 @@ def data_of(system, points, level, seed):
 
 def discovered(data, *terms, **options):
     """A discovery without intervals."""
-    return dd.discover(
-        data, *terms, **{"intervals": False, "progress": False} | options
-    )
+    return dd.discover(data, *terms, **{"intervals": False} | options)
 
 
 def fitted_again(found):
@@ -102,7 +99,7 @@ def test_data_are_checked():
 def test_the_command_line_speaks_of_its_options(tmp_path, capsys):
     path = tmp_path / "data.csv"
     t = np.linspace(0, 10, 40)
-    path.write_text("t,x\n" + "".join(f"{a},{np.sin(a)}\n" for a in t))
+    dd.Data(t, np.sin(t)).to_csv(path)
     said = refused(capsys, "discover", path, "--known", "y' = 1", "--quiet")
     assert "`--known` must give known parts" in said
     said = refused(capsys, "discover", path, "--bounds", "q > 1", "--quiet")
@@ -113,31 +110,30 @@ def test_the_command_line_speaks_of_its_options(tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def stage():
-    """A search among products for the delayed logistic equation."""
+def exact_fits():
+    """Fits of products to the delayed logistic equation."""
     own, data = data_of(LOGISTIC, 120, 0.03, 0)
     record = make_record(data)
     assert record is not None
     question = Question(
         ("x",), data, [record], "polynomial(2)", {}, {}, (0.2, data.T / 3), 3.6
     )
-    return own, make_stage(question, 1, "constant", "test", lambda *_: None)
+    return own, make_exact(question, 1, "constant")
 
 
 # x and x * x(t - tau) among the candidates.
 TRUE = ((0, 1), (0, 4))
 
 
-def test_the_weak_form_knows_the_coefficients(stage):
-    own, made = stage
-    library, records = made.library, made.search.records
+def test_the_weak_form_knows_the_coefficients(exact_fits):
+    own, exact = exact_fits
+    library, records = exact.library, exact.question.records
     found = coefficients_at(library, records, TRUE, own.delays, np.zeros(0))
     assert found is not None and np.allclose(found, [1.4, -0.7], rtol=0.1)
 
 
-def test_a_fit_of_the_true_structure_finds_the_truth(stage):
-    own, made = stage
-    exact = made.search.exact
+def test_a_fit_of_the_true_structure_finds_the_truth(exact_fits):
+    own, exact = exact_fits
     fit = exact.fit(TRUE, exact.start(np.array([1.2, -0.6]), np.zeros(0), (1.0,))[None])
     assert np.allclose(fit.theta[exact.coefficients[:2]], [1.4, -0.7], rtol=0.01)
     assert abs(fit.theta[exact.delays[0]] - own.delays[0]) < 0.01
@@ -145,9 +141,8 @@ def test_a_fit_of_the_true_structure_finds_the_truth(stage):
     assert exact.parameters_of(((0, 1), (0, 3))) == exact.parameters_of(TRUE) - 1
 
 
-def test_structures_that_are_fitted_together_do_not_disturb_each_other(stage):
-    own, made = stage
-    exact = made.search.exact
+def test_structures_that_are_fitted_together_do_not_disturb_each_other(exact_fits):
+    own, exact = exact_fits
     few, many = ((0, 1), (0, 3)), ((0, 0), (0, 1), (0, 4))
     structures = [TRUE, few, many, TRUE, few]
     starts = [
@@ -161,12 +156,11 @@ def test_structures_that_are_fitted_together_do_not_disturb_each_other(stage):
         assert np.isclose(fit.score, alone.score, atol=1e-6)
 
 
-def test_predicted_moves_come_true(stage):
-    own, made = stage
-    exact = made.search.exact
+def test_predicted_moves_come_true(exact_fits):
+    own, exact = exact_fits
     start = exact.start(np.array([1.4, -0.7]), np.zeros(0), own.delays)
     fit = exact.fit(TRUE, start[None])
-    pairs = [(0, j) for j in range(len(made.library.terms))]
+    pairs = tuple((0, j) for j in range(len(exact.library.terms)))
     moves = moves_from(exact, fit, pairs, 30.0)
     added = [move for move in moves if set(TRUE) < set(move.structure)]
     assert len(added) == len(pairs) - 2
@@ -267,8 +261,7 @@ def test_short_experiments_are_searched_together():
         noise = 0.02 * np.random.default_rng(j).normal(size=x.shape)
         data = dd.Data(t[::4] + 2.0, (x + noise)[::4], names=["x"])
         experiments.append(dd.Experiment(data, label=str(j)))
-    terms = ["x", "x^2", "x * x(t - tau)"]
-    result = discovered(experiments, terms)
+    result = discovered(experiments, ["x", "x^2", "x * x(t - tau)"])
     assert result.terms == {"x": ("x", "x * x(t - tau)")}
     again, fit = fitted_again(result), result.fit
     assert fit is not None and again.names == fit.names
@@ -301,8 +294,7 @@ def test_an_interrupted_last_fit_is_no_finished_search(ordinary):
 
 
 def test_a_delay_that_was_given_is_not_claimed(ordinary):
-    given = {"tau": dd.Fixed(1.0)}
-    result = discovered(ordinary, parameters=given)
+    result = discovered(ordinary, parameters={"tau": dd.Fixed(1.0)})
     assert result.sentences[0].startswith("The delay of 1 that was given does not help")
 
 
@@ -345,8 +337,7 @@ def test_a_record_in_mid_cycle_has_a_history_of_its_own():
 def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
     own, _ = data_of(LOGISTIC, 80, 0.03, 1)
     path, out = tmp_path / "data.csv", tmp_path / "found"
-    rows = zip(own.t.tolist(), own.x[:, 0].tolist())
-    path.write_text("t,x\n" + "".join(f"{t + 5},{x}\n" for t, x in rows))
+    dd.Data(own.t + 5, own.x).to_csv(path)
     assert run("discover", path, "--out", out, "--quiet") == 0
     printed = capsys.readouterr().out
     assert "x' = c_1 * x + c_2 * x * x(t - tau)" in printed
@@ -359,10 +350,8 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_folder_of_a_study_goes_on_from_the_same_times(tmp_path, ordinary):
-    rows = list(zip(ordinary.t.tolist(), ordinary.x[:, 0].tolist()))
-    for name, own in (("a", rows), ("b", rows[20:])):
-        lines = "".join(f"{t},{x}\n" for t, x in own)
-        (tmp_path / f"{name}.csv").write_text(f"t,x\n{lines}")
+    for name, first in (("a", 0), ("b", 20)):
+        dd.Data(ordinary.t[first:], ordinary.x[first:]).to_csv(tmp_path / f"{name}.csv")
     files, out = (tmp_path / "a.csv", tmp_path / "b.csv"), tmp_path / "found"
     run("discover", *files, "--delays", 0, "--out", out, "--quiet")
     run("fit", "--config", out / "fit.toml", "--out", tmp_path / "again", "--quiet")

@@ -25,8 +25,7 @@ def found_in(
     x, names = size * own.x, list(system.states)
     data = dd.Data(time * own.t, x, sd=given, names=names)
     terms = list(terms) or system.terms
-    found = dd.discover(data, terms, intervals=False, progress=False, **options)
-    return own, found
+    return own, dd.discover(data, terms, intervals=False, **options)
 
 
 @pytest.mark.slow
@@ -98,7 +97,7 @@ def test_several_experiments_share_an_equation():
         noise = np.random.default_rng(number).normal(size=x.shape)
         data = dd.Data(t, x + 0.03 * x.std(axis=0) * noise, names=["x", "y"])
         experiments.append(dd.Experiment(data, label=f"e{number}"))
-    found: Any = dd.discover(experiments, intervals=False, progress=False)
+    found: Any = dd.discover(experiments, intervals=False)
     assert found.terms == {
         "x": ("x", "x^2", "x * y"),
         "y": ("y", "x(t - tau) * y(t - tau)"),
@@ -131,7 +130,7 @@ def test_exact_data():
     model = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
     truth = dd.solve(model.problem(r=1.4, K=2.0, tau=1.377, b=0.6), T=26)
     t = np.linspace(0, 26, 120)
-    found = dd.discover(dd.Data(t, truth(t)), intervals=False, progress=False)
+    found = dd.discover(dd.Data(t, truth(t)), intervals=False)
     assert found.terms["x"] == ("x", "x * x(t - tau)")
     assert abs(found.best.delays["tau"] - 1.377) < 1e-4
 
@@ -140,8 +139,7 @@ def test_data_so_sparse_that_they_look_like_noise():
     """Four values in a cycle, through which no smooth curve goes."""
     own = sample(LOGISTIC, 300, 0.03, 0)
     few = slice(0, None, 8)
-    data = dd.Data(own.t[few], own.x[few], names=["x"])
-    found = dd.discover(data, intervals=False, progress=False)
+    found = dd.discover(dd.Data(own.t[few], own.x[few], names=["x"]), intervals=False)
     assert found.terms["x"] == TRUE
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._discovery.proposals import coefficients_at, propose
-from ddefind._discovery.read_question import read_question
-from ddefind._discovery.stages import make_stage
-from ddefind._discovery.weak_form import make_record
+from ddefind._discovery.discover import read_question
+from ddefind._discovery.exact import make_exact
+from ddefind._discovery.proposals import coefficients_at, make_record, propose
 
 LOGISTIC = dd.equation("x' = r * x * (1 - x(t - tau) / 2)").problem(
     r=1.4, tau=1.1, b=0.6
@@ -45,17 +44,17 @@ def noisy(solution, t: np.ndarray, noise: float = 0.02) -> dd.Data:
 
 
 def found_in(data: dd.Data, **options) -> Any:
-    return dd.discover(data, TERMS, intervals=False, progress=False, **options)
+    return dd.discover(data, TERMS, intervals=False, **options)
 
 
 def coefficients_in(data: dd.Data, terms, structure, delay, inner=()) -> Any:
     """The coefficients of a structure by the weak form."""
     question = read_question(data, terms, 1, None, None)
-    stage = make_stage(question, 1, "constant", "", lambda *_: None)
+    exact = make_exact(question, 1, "constant")
     found = coefficients_at(
-        stage.library, question.records, structure, (delay,), np.array(inner)
+        exact.library, question.records, structure, (delay,), np.array(inner)
     )
-    return question, stage, found
+    return question, exact, found
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -123,10 +122,8 @@ def test_a_term_without_a_value_at_some_times():
     x[np.argmin(x)] = -0.2
     data = dd.Data(data.t, x)
     terms, truth = ["x", "x(t - tau)", FEEDBACK], ((0, 0), (0, 2))
-    question, stage, found = coefficients_in(data, terms, truth, 3.0, (1.0, 6.5))
+    question, exact, found = coefficients_in(data, terms, truth, 3.0, (1.0, 6.5))
     assert question.records[0].delayed(0.0).min() < 0
     assert np.allclose(found, [-1.0, 2.0], rtol=0.15)
-    proposals = propose(
-        stage.library, question.records, stage.search.exact.inner, [(3.0,)], 4
-    )
+    proposals = propose(exact.library, question.records, exact.inner, [(3.0,)])
     assert truth in [each.structure for each in proposals]

@@ -13,8 +13,14 @@ from ddefind._discovery.inner_parameters import (
     powers_as_factors,
     term_powers,
 )
-from ddefind._discovery.library import Candidates, make_library, read_known
-from ddefind._discovery.terms import delay_names, read_terms, renumbered
+from ddefind._discovery.library import (
+    Candidates,
+    delay_names,
+    make_library,
+    read_known,
+    read_terms,
+    renumbered,
+)
 
 X = ("x", "y")
 
@@ -47,10 +53,7 @@ def test_polynomials_are_all_products_of_states_and_delayed_states():
 
 
 def test_families_and_formulas_stand_for_each_delay():
-    assert texts("saturation") == [
-        "x / (h_x + x)",
-        "x(t - tau) / (h_x + x(t - tau))",
-    ]
+    assert texts("saturation") == ["x / (h_x + x)", "x(t - tau) / (h_x + x(t - tau))"]
     both = texts("tanh(x(t - tau))", "x", delays=2)
     assert both == ["tanh(x(t - tau_1))", "tanh(x(t - tau_2))", "x"]
     (term,) = read_terms("x(t - tau)^n / (K^n + x(t - tau)^n)", ("x",), 1)
@@ -93,10 +96,7 @@ def test_the_text_of_a_structure_says_what_its_program_computes():
     values = dict(zip(("c_1", "c_2", "c_3", "c_4"), coefficients.tolist()))
     problem = model.problem({"b[0]": 1.0, "b[1]": 1.0, "tau": 1.0, **values})
     by_text = problem.rhs(x, y, jnp.array(1.0), jnp.array(0.0))
-    expected = [
-        -0.3 + 2 * (0.3 - 0.09) - 3 * (-0.4 + 1),
-        0.3 - 2.4 - 0.5 * 1.2 + 0.7,
-    ]
+    expected = [-0.3 + 2 * (0.3 - 0.09) - 3 * (-0.4 + 1), 0.3 - 2.4 - 0.5 * 1.2 + 0.7]
     assert np.allclose(by_program, expected) and np.allclose(by_text, expected)
 
 
@@ -108,9 +108,8 @@ def test_terms_without_a_value_do_not_disturb_others():
     assert library.fragile == (1, 2, 3)
     rhs = rhs_of(library, ((0, 0),), np.array([2.0]))
     for x in (-1.0, 0.0, 1e3):
-        state = jnp.array([x, 1.0])
         value, pull = jax.vjp(
-            lambda s: rhs(s, s, jnp.array(1.0), jnp.array(0.0)), state
+            lambda s: rhs(s, s, jnp.array(1.0), jnp.array(0.0)), jnp.array([x, 1.0])
         )
         assert value[0] == 2 * x
         assert np.array_equal(pull(jnp.array([1.0, 0.0]))[0], [2.0, 0.0])
@@ -212,16 +211,14 @@ def test_factors_and_switches_are_told_from_other_parameters(term, powers):
 )
 def test_the_powers_of_parameters_follow_from_the_formula(term, powers):
     (read,) = read_terms(term, X, 1)
-    found = term_powers(read, X, delay_names(1))
-    for name, own in zip(read.parameters, found):
+    for name, own in zip(read.parameters, term_powers(read, X, delay_names(1))):
         assert np.allclose(own, powers[name], equal_nan=True)
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.03, 1.0, 1e5])
 def test_scans_move_with_the_unit_of_the_data(size):
     terms = ["x / (K + x)", "x * exp(-a * x)", "exp(-q * x) / (1 + x)"]
-    known = read_known("y' = -d * y", X)
-    library = library_of(*terms, known=known)
+    library = library_of(*terms, known=read_known("y' = -d * y", X))
     x = np.array([[1.0, 3.0], [2.0, 5.0], [3.0, 4.0]])
     before = inner_parameters(library, x, 0.7, {})
     after = inner_parameters(library, size * x, 10 * 0.7, {})

@@ -2,26 +2,51 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath as mp
 import numpy as np
 import pytest
 
 import ddefind as dd
 from support.collocation import reference
-from support.gamma_reference import MEAN, RATE, TIMES, VALUES, invert
+
+RATE, MEAN = 1.3, 1.0
+TIMES = np.arange(1, 25) / 2
 
 
-def gamma_problem(mean, shape):
-    return dd.Problem(
-        lambda x, y, tau, t: -RATE * y, dd.Constant(1.0), dd.GammaDelay(mean, shape)
-    )
+def invert(shape: float, times: np.ndarray) -> np.ndarray:
+    """x, dx/dmean and dx/dshape of x' = -c y at the times, [3, times], where y has a
+    gamma-distributed delay of mean m and shape k, and x = 1 before time zero.
+
+    With G(s) = (k / (k + m s))^k the transform of x - 1 is -c / (s (s + c G)), and its
+    derivatives follow from those of G. Talbot's method inverts them with 30 digits; the
+    result agrees with that of 40 digits and twice the degree to 13 digits."""
+    c, m, k = mp.mpf(str(RATE)), mp.mpf(str(MEAN)), mp.mpf(str(shape))
+
+    def transforms(s):
+        ratio = k / (k + m * s)
+        G = ratio**k
+        on_mean = -G * k * s / (k + m * s)
+        on_shape = G * (mp.log(ratio) + m * s / (k + m * s))
+        change = c**2 / (s * (s + c * G) ** 2)
+        return -c / (s * (s + c * G)), change * on_mean, change * on_shape
+
+    def inverse(n, t):
+        return mp.invertlaplace(
+            lambda s: transforms(s)[n], mp.mpf(str(t)), method="talbot", degree=60
+        )
+
+    with mp.workdps(30):
+        found = np.array([[inverse(n, t) for t in times] for n in range(3)], float)
+    return found + np.array([[1.0], [0.0], [0.0]])
 
 
-@pytest.mark.parametrize("shape", VALUES)
+@pytest.mark.parametrize("shape", [1.4, 2.7, 6.5])
 def test_gamma_distributions_agree_with_laplace_inversion(shape):
-    x, on_mean, on_shape = VALUES[shape]
+    x, on_mean, on_shape = invert(shape, TIMES)
 
     def states(numbers):
-        problem = gamma_problem(*numbers)
+        tau = dd.GammaDelay(*numbers)
+        problem = dd.Problem(lambda x, y, tau, t: -RATE * y, dd.Constant(1.0), tau)
         return dd.solve(problem, 12.0, dd.Tsit5(1e-8), differentiate="forward")(TIMES)
 
     at = jnp.array([MEAN, shape])
@@ -39,13 +64,6 @@ def test_the_inversion_is_that_of_an_ordinary_equation_for_shape_one():
     times = TIMES[::6]
     exact = ((vectors[0] * weights) * np.exp(np.outer(times, rates))).sum(1).real
     np.testing.assert_allclose(invert(1.0, times)[0], exact, atol=1e-13)
-
-
-def test_the_stored_numbers_are_those_of_the_inversion():
-    for shape, stored in VALUES.items():
-        np.testing.assert_allclose(
-            invert(shape, TIMES[5:6]), stored[:, 5:6], rtol=1e-11
-        )
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.5), (0.4, 0.5), (0.3, 2.0)])
@@ -86,10 +104,7 @@ def test_a_uniform_window_is_the_difference_of_two_delays():
 
 def test_the_mean_of_a_distribution_is_its_delay():
     """`rhs` gets the mean for `tau`."""
-    for tau, mean in (
-        (dd.GammaDelay(1.5, 3.2), 1.5),
-        (dd.UniformDelay(0.5, 2.0), 1.25),
-    ):
+    for tau, mean in ((dd.GammaDelay(1.5, 3.2), 1.5), (dd.UniformDelay(0.5, 2), 1.25)):
         problem = dd.Problem(lambda x, y, tau, t: 0 * x + tau, dd.Constant(0.0), tau)
         found = dd.solve(problem, 2.0, dd.Tsit5(1e-6))(2.0)
         np.testing.assert_allclose(found, [2 * mean], rtol=1e-9)

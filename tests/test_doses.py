@@ -12,6 +12,7 @@ from ddefind._equation.problem_text import equation_of
 from ddefind._problem.driving import with_same_tables
 from ddefind._results.saved_problem import describe, read_problem, rebuild
 from support.driven_problems import Structure, random_problem
+from support.fits import Options
 
 THREE = dd.equation(
     "p' = -k * p + 0 * p(t - tau); q' = -k * q; r' = -k * r", history=[0.0, 0.0, 0.0]
@@ -48,8 +49,7 @@ def test_boluses_infusions_and_states_that_are_set():
 
 
 def test_a_dose_passes_through_a_delay():
-    doses = [dd.Dose("G", 2.0, 1.0)]
-    problem = TWO.problem(a=0.5, k=0.0, tau=1.5, doses=doses)
+    problem = TWO.problem(a=0.5, k=0.0, tau=1.5, doses=[dd.Dose("G", 2.0, 1.0)])
     t = np.array([2.5, 3.5, 5.0])
     found = np.asarray(dd.solve(problem, 5.0, dd.RK4())(t))[:, 1]
     expected = 2 * (1 - np.exp(-0.5 * np.maximum(t - 2.5, 0)))
@@ -103,8 +103,7 @@ def test_routes_agree():
 
     def gradient(route, **more):
         found = dd.value_and_grad(driven.problem, data, gradient=route, **more)[1]
-        values = dd.parameter_values(found)
-        return np.array(list(values.values()))
+        return np.array(list(dd.parameter_values(found).values()))
 
     found, expected = gradient(dd.Forward()), gradient(dd.Discrete())
     adaptive = gradient(dd.Discrete(), solver=dd.Tsit5(1e-10, 1e-10))
@@ -118,19 +117,12 @@ def test_a_fit_with_doses():
     doses = [dd.Dose("G", "F", time=1.0, every=3.0, count=2), dd.Dose("C", 1.0, "t0")]
     truth = dict(a=1.0, k=0.5, tau=0.7, F=2.0, t0=5.0)
     t = np.linspace(0, 10, 40)
-    problem = TWO.problem(truth, doses=doses)
-    x = np.asarray(dd.solve(problem, 10.0)(t))[:, 1:]
+    x = np.asarray(dd.solve(TWO.problem(truth, doses=doses), 10.0)(t))[:, 1:]
     noise = 0.01 * np.random.default_rng(0).normal(size=x.shape)
     observed = dd.equation(TWO.texts[0], history=[0.0, 0.0], observe="C")
-    found = dd.fit(
-        observed,
-        dd.Data(t, x + noise),
-        doses=doses,
-        parameters={"b": dd.Fixed(0.0)},
-        optimizer=dd.LeastSquares(starts=8),
-        intervals=False,
-        progress=False,
-    )
+    how: Options = {"optimizer": dd.LeastSquares(starts=8), "intervals": False}
+    how |= {"parameters": {"b": dd.Fixed(0.0)}, "doses": doses}
+    found = dd.fit(observed, dd.Data(t, x + noise), **how)
     for name, value in truth.items():
         assert found.best[found.names.index(name)] == pytest.approx(value, rel=0.05)
 

@@ -31,15 +31,13 @@ STRUCTURES = {
     "infusions": Structure(("steps", "linear", "cubic"), bolus=False, sets=0),
 }
 TIMES = np.sort(np.random.default_rng(5).uniform(0, T, 30))
-FEW, MANY = 6, 64
 PLACES, MOVING = (-2, -1, 1, 2), ("tau", "lag", "when", "long")
 
 
 @eqx.filter_jit
 def states(problem, solver, mesh, times):
     plain = without_doses(problem)
-    path = solve_mesh(plain, solver, mesh, "forward")
-    z = jax.vmap(path)(times)
+    z = jax.vmap(solve_mesh(plain, solver, mesh, "forward"))(times)
     return z if problem.doses is None else jax.vmap(problem.doses.state)(z, times)
 
 
@@ -72,8 +70,7 @@ def test_solutions_agree_with_scipy(seed):
 @pytest.mark.parametrize("solver", (dd.Euler(), dd.RK2(), dd.RK4()))
 @pytest.mark.parametrize("key", STRUCTURES)
 def test_every_solver_keeps_its_order(solver, key):
-    driven = random_problem(STRUCTURES[key], 11)
-    order, _ = order_of(driven, solver, TIMES)
+    order, _ = order_of(random_problem(STRUCTURES[key], 11), solver, TIMES)
     assert order == pytest.approx(solver.order, abs=0.5)
 
 
@@ -143,15 +140,8 @@ def check_derivatives(structure: Structure, seed: int):
         check_jacobian(65)
 
 
-@pytest.mark.parametrize("seed", range(FEW))
-@pytest.mark.slow
-def test_derivatives(seed):
-    check_derivatives(EVERYTHING, seed)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("key", STRUCTURES)
 def test_derivatives_of_many_problems(key):
-    """512 problems in all."""
-    for seed in range(FEW, FEW + MANY):
+    for seed in range(70):
         check_derivatives(STRUCTURES[key], seed)

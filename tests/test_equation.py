@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -36,21 +37,11 @@ FORMULAS = {
 }
 
 
-def as_text(name, problem, history):
-    """A problem of one of the paper's models, by text."""
-    model = dd.equation(TEXTS[name][0], history=history)
-    return model.problem({n: dd.parameter_values(problem)[n] for n in model.names})
-
-
 def gradient(problem, name):
     experiment = EXPERIMENTS[name]
-    value, slopes = dd.value_and_grad(
-        problem,
-        experiment.clean,
-        loss=dd.Integral(dd.L2()),
-        solver=dd.RK2(),
-        steps_per_delay=experiment.steps_per_delay,
-    )
+    steps: Any = dict(solver=dd.RK2(), steps_per_delay=experiment.steps_per_delay)
+    loss = dd.Integral(dd.L2())
+    value, slopes = dd.value_and_grad(problem, experiment.clean, loss=loss, **steps)
     return float(value), dd.parameter_values(slopes)
 
 
@@ -64,7 +55,9 @@ def close(found, expected, tolerance=1e-12):
 @pytest.mark.parametrize("name", mostly_slow(EXPERIMENTS, ("cheyne", "hiv")))
 def test_the_papers_models_as_text_are_the_modules(name):
     experiment = EXPERIMENTS[name]
-    text = as_text(name, experiment.start, TEXTS[name][1])
+    model = dd.equation(TEXTS[name][0], history=TEXTS[name][1])
+    values = dd.parameter_values(experiment.start)
+    text = model.problem({n: values[n] for n in model.names})
     solve = experiment.T, dd.RK4(), experiment.steps_per_delay
     close(dd.solve(text, *solve).x, dd.solve(experiment.start, *solve).x)
     value, slopes = gradient(text, name)

@@ -4,219 +4,136 @@ wrong."""
 import pytest
 
 import ddefind as dd
+from support.repeats import entries
 
+# In each text a mark shows where the caret stands; below it is what is said.
+MARKED = """\
+x' = 2|x
+  An operator is missing: write 2 * x
+x' = r |x(t - tau)
+  An operator is missing: write r * x
+x' = |r(1 - x)
+  There is no function 'r'. Known names: exp, log, sqrt, sin, cos, tan, tanh, abs,
+  min, max, where. To multiply, write r * (...).
+x' = sin |x
+  'sin' is a function: write sin(...).
+prey' = prey; z' = |prei(t - tau)
+  'prei' is neither a state nor an input nor a formula with a name: only these have
+  values at other times. Did you mean 'prey'? If it is an input, list it:
+  `inputs=("prei",)`.
+x' = x(t + |tau)
+  Only earlier times are known: write x(t - ...).
+x' = x(|tau - t)
+  Only earlier times are known: write x(t - ...).
+x' = |x(t - t + 3)
+  A state is read as x or x(t - tau). To multiply, write x * (...).
+x' = r * |x(1 - x / K)
+  To multiply, write x * (...). If this is a time, let it begin with t or a state: x(t
+  - ...).
+x' = x(t - |f); f = 2 * x(t - a)
+  A delay can use states at time t only, but 'f' needs x(t - a).
+x' = |x(t - slope * x)
+  In such a delay, 'slope' cannot be a parameter: rename it.
+|x' = f(t - 1); f = x(t - x)
+  A delayed formula contains x(t - x), which cannot be delayed once more: its delay
+  depends on the time or on a state.
+|x' = f(t - 1); f = delay(x, uniform(1, 2))
+  A delayed formula contains delay(x, uniform(1, 2)), which cannot be delayed once
+  more: its delay is distributed.
+x' = -x + c * x|'
+  A derivative on the right of '=' must be one at an earlier time: write x'(t - tau).
+  Without a delay, give the formula of x' a name.
+x' = -x + c * |x'(t)
+  A derivative on the right of '=' must be one at an earlier time: write x'(t - tau).
+  Without a delay, give the formula of x' a name.
+prey' = |f'(t - 1); f = prey
+  'f' is no state: only states have slopes. Known names: prey.
+x' = |x'(3)
+  A slope is read as x'(t - tau).
+x' = |gamma(1 - x)
+  gamma(mean, shape) is a distribution of delays, which stands in delay(x, gamma(mean,
+  shape)) only. To multiply, write gamma * (...).
+x' = |uniform(low = 1, high = 2) * x
+  uniform(low, high) is a distribution of delays, which stands in delay(x,
+  uniform(low, high)) only. To multiply, write uniform * (...).
+x' = |delay(1 - x)
+  delay(...) needs a state and a distribution of delays: write delay(x, gamma(mean,
+  shape)) or delay(x, uniform(low, high)). To multiply, write delay * (...).
+x' = delay(x, |tau)
+  A distribution of delays is gamma(mean, shape) or uniform(low, high). For a single
+  delay write x(t - tau).
+x' = 1 + delay(|x * y, gamma(1, 2)); y' = 1
+  delay(...) is the mean of a state over the past: write a state here. The mean of a
+  formula is not known.
+x' = delay(x, |gamma(2))
+  gamma(mean, shape) needs two values, but got 1.
+x' = delay(x, |uniform(1, 2, 3))
+  uniform(low, high) needs two values, but got 3.
+x' = delay(x, gamma(mean = m, |rate = k))
+  There is no 'rate' in gamma(mean, shape).
+x' = delay(x, gamma(m, |mean = k))
+  'mean' is given a second time.
+x' = delay(x, gamma(mean = m, |k))
+  Give this value a name, too: shape = ...
+x' = delay(x, gamma(m, shape = 1 + |t))
+  A distribution of delays is a formula of numbers and parameters: it cannot depend on
+  the time t.
+x' = delay(x, uniform(0, |f)); f = 2 * x
+  A distribution of delays is a formula of numbers and parameters: it cannot depend on
+  'f', which needs the state 'x'.
+x' = delay(x, |gamma(1, 0.5))
+  A gamma distribution of delays has a positive mean and a shape of 1 or more.
+x' = delay(x, |uniform(2, a)); a = 2
+  A uniform distribution of delays needs 0 <= low < high.
+x' = exp(x |= 2)
+  Compare with '=='; '=' stands once in a line.
+x' = x(t - |-1)
+  A delay must be positive, but this one is -1.
+x' = x(t - (|-tau))
+  A delay must be positive, but this one has a minus sign: write x(t - tau).
+x' = x(t - |lag); lag = 1 - 1
+  A delay must be positive, but this one is 0.
+x' = |f(t - tau)
+  'f' is neither a state nor an input nor a formula with a name: only these have
+  values at other times. Known names: x. If it is an input, list it: `inputs=("f",)`.
+f = x^2; x' = |f(2)
+  A formula is read as f or f(t - tau). To multiply, write f * (...).
+x' = a; |a = b; b = a
+  'a' is defined by itself: a needs b needs a.
+|x' = y; y' = x; y(t<=0) = 1
+  The history of 'x' is missing: add x(t<=0) = ..., as for 'y'.
+x' = 1; x(0) = 5; |x(0) = 6
+  x(0) is given a second time.
+prey' = 1; |preys(0) = 5
+  A value at time zero for 'preys', which is no state. Did you mean 'prey'?
+x' = 1; y' = 1; x(0) = 2 * |y
+  A value at time zero is a formula of numbers and parameters: it cannot depend on the
+  state 'y'.
+x' = 1; |x(1) = 5
+  Write x(t<=0) = ... for the history, or x(0) = ... for the value at time zero.
+x' = |α * x
+  'α' (GREEK SMALL LETTER ALPHA) cannot stand in an equation. Write 'alpha' instead.
+"""
+# Texts of several lines, or too long to be shown.
 ERRORS = {
     "": """\
 There is no equation: a line must begin with x' =, for a state x.
   line 1: 
           ^""",
-    "x' = 2x": """\
-An operator is missing: write 2 * x
-  line 1: x' = 2x
-                ^""",
-    "x' = r x(t - tau)": """\
-An operator is missing: write r * x
-  line 1: x' = r x(t - tau)
-                 ^""",
-    "x' = r(1 - x)": """\
-There is no function 'r'. Known names: exp, log, sqrt, sin, cos, tan, tanh, abs, min, \
-max, where. To multiply, write r * (...).
-  line 1: x' = r(1 - x)
-               ^""",
     "x' = 1\n\ty' = sqr(x) + 1": """\
 There is no function 'sqr'. Did you mean 'sqrt'?
   line 2:  y' = sqr(x) + 1
                 ^""",
-    "x' = sin x": """\
-'sin' is a function: write sin(...).
-  line 1: x' = sin x
-                   ^""",
     "x' = a\ny' = (b\nz' = 3": """\
 This '(' is never closed.
   line 2: y' = (b
                ^""",
-    "prey' = prey; z' = prei(t - tau)": """\
-'prei' is neither a state nor an input nor a formula with a name: only these have \
-values at other times. Did you mean 'prey'? If it is an input, list it: \
-`inputs=("prei",)`.
-  line 1: prey' = prey; z' = prei(t - tau)
-                             ^""",
-    "x' = x(t + tau)": """\
-Only earlier times are known: write x(t - ...).
-  line 1: x' = x(t + tau)
-                     ^""",
-    "x' = x(tau - t)": """\
-Only earlier times are known: write x(t - ...).
-  line 1: x' = x(tau - t)
-                 ^""",
-    "x' = x(t - t + 3)": """\
-A state is read as x or x(t - tau). To multiply, write x * (...).
-  line 1: x' = x(t - t + 3)
-               ^""",
-    "x' = r * x(1 - x / K)": """\
-To multiply, write x * (...). If this is a time, let it begin with t or a state: \
-x(t - ...).
-  line 1: x' = r * x(1 - x / K)
-                   ^""",
-    "x' = x(t - f); f = 2 * x(t - a)": """\
-A delay can use states at time t only, but 'f' needs x(t - a).
-  line 1: x' = x(t - f); f = 2 * x(t - a)
-                     ^""",
-    "x' = x(t - slope * x)": """\
-In such a delay, 'slope' cannot be a parameter: rename it.
-  line 1: x' = x(t - slope * x)
-               ^""",
-    "x' = f(t - 1); f = x(t - x)": """\
-A delayed formula contains x(t - x), which cannot be delayed once more: its delay \
-depends on the time or on a state.
-  line 1: x' = f(t - 1); f = x(t - x)
-          ^""",
-    "x' = f(t - 1); f = delay(x, uniform(1, 2))": """\
-A delayed formula contains delay(x, uniform(1, 2)), which cannot be delayed once more: \
-its delay is distributed.
-  line 1: x' = f(t - 1); f = delay(x, uniform(1, 2))
-          ^""",
-    "x' = -x + c * x'": """\
-A derivative on the right of '=' must be one at an earlier time: write x'(t - tau). \
-Without a delay, give the formula of x' a name.
-  line 1: x' = -x + c * x'
-                         ^""",
-    "x' = -x + c * x'(t)": """\
-A derivative on the right of '=' must be one at an earlier time: write x'(t - tau). \
-Without a delay, give the formula of x' a name.
-  line 1: x' = -x + c * x'(t)
-                        ^""",
-    "prey' = f'(t - 1); f = prey": """\
-'f' is no state: only states have slopes. Known names: prey.
-  line 1: prey' = f'(t - 1); f = prey
-                  ^""",
-    "x' = x'(3)": """\
-A slope is read as x'(t - tau).
-  line 1: x' = x'(3)
-               ^""",
-    "x' = gamma(1 - x)": """\
-gamma(mean, shape) is a distribution of delays, which stands in delay(x, gamma(mean, \
-shape)) only. To multiply, write gamma * (...).
-  line 1: x' = gamma(1 - x)
-               ^""",
-    "x' = uniform(low = 1, high = 2) * x": """\
-uniform(low, high) is a distribution of delays, which stands in delay(x, uniform(low, \
-high)) only. To multiply, write uniform * (...).
-  line 1: x' = uniform(low = 1, high = 2) * x
-               ^""",
-    "x' = delay(1 - x)": """\
-delay(...) needs a state and a distribution of delays: write delay(x, gamma(mean, \
-shape)) or delay(x, uniform(low, high)). To multiply, write delay * (...).
-  line 1: x' = delay(1 - x)
-               ^""",
-    "x' = delay(x, tau)": """\
-A distribution of delays is gamma(mean, shape) or uniform(low, high). For a single \
-delay write x(t - tau).
-  line 1: x' = delay(x, tau)
-                        ^""",
-    "x' = 1 + delay(x * y, gamma(1, 2)); y' = 1": """\
-delay(...) is the mean of a state over the past: write a state here. The mean of a \
-formula is not known.
-  line 1: x' = 1 + delay(x * y, gamma(1, 2)); y' = 1
-                         ^""",
-    "x' = delay(x, gamma(2))": """\
-gamma(mean, shape) needs two values, but got 1.
-  line 1: x' = delay(x, gamma(2))
-                        ^""",
-    "x' = delay(x, uniform(1, 2, 3))": """\
-uniform(low, high) needs two values, but got 3.
-  line 1: x' = delay(x, uniform(1, 2, 3))
-                        ^""",
-    "x' = delay(x, gamma(mean = m, rate = k))": """\
-There is no 'rate' in gamma(mean, shape).
-  line 1: x' = delay(x, gamma(mean = m, rate = k))
-                                        ^""",
-    "x' = delay(x, gamma(m, mean = k))": """\
-'mean' is given a second time.
-  line 1: x' = delay(x, gamma(m, mean = k))
-                                 ^""",
-    "x' = delay(x, gamma(mean = m, k))": """\
-Give this value a name, too: shape = ...
-  line 1: x' = delay(x, gamma(mean = m, k))
-                                        ^""",
-    "x' = delay(x, gamma(m, shape = 1 + t))": """\
-A distribution of delays is a formula of numbers and parameters: it cannot depend on \
-the time t.
-  line 1: x' = delay(x, gamma(m, shape = 1 + t))
-                                             ^""",
-    "x' = delay(x, uniform(0, f)); f = 2 * x": """\
-A distribution of delays is a formula of numbers and parameters: it cannot depend on \
-'f', which needs the state 'x'.
-  line 1: x' = delay(x, uniform(0, f)); f = 2 * x
-                                   ^""",
-    "x' = delay(x, gamma(1, 0.5))": """\
-A gamma distribution of delays has a positive mean and a shape of 1 or more.
-  line 1: x' = delay(x, gamma(1, 0.5))
-                        ^""",
-    "x' = delay(x, uniform(2, a)); a = 2": """\
-A uniform distribution of delays needs 0 <= low < high.
-  line 1: x' = delay(x, uniform(2, a)); a = 2
-                        ^""",
-    "x' = exp(x = 2)": """\
-Compare with '=='; '=' stands once in a line.
-  line 1: x' = exp(x = 2)
-                     ^""",
-    "x' = x(t - -1)": """\
-A delay must be positive, but this one is -1.
-  line 1: x' = x(t - -1)
-                     ^""",
-    "x' = x(t - (-tau))": """\
-A delay must be positive, but this one has a minus sign: write x(t - tau).
-  line 1: x' = x(t - (-tau))
-                      ^""",
-    "x' = x(t - lag); lag = 1 - 1": """\
-A delay must be positive, but this one is 0.
-  line 1: x' = x(t - lag); lag = 1 - 1
-                     ^""",
-    "x' = f(t - tau)": """\
-'f' is neither a state nor an input nor a formula with a name: only these have values \
-at other times. Known names: x. If it is an input, list it: `inputs=("f",)`.
-  line 1: x' = f(t - tau)
-               ^""",
-    "f = x^2; x' = f(2)": """\
-A formula is read as f or f(t - tau). To multiply, write f * (...).
-  line 1: f = x^2; x' = f(2)
-                        ^""",
     "x' = 1; f0 = x; "
     + "; ".join(f"f{i + 1} = f{i}(t - a) + f{i}(t - b)" for i in range(30))
     + "; y' = f30": """\
 The equations have more than 50 different delays.
   line 1: ... - b); f30 = f29(t - a) + f29(t - b); y' = f30
                                                    ^""",
-    "x' = a; a = b; b = a": """\
-'a' is defined by itself: a needs b needs a.
-  line 1: x' = a; a = b; b = a
-                  ^""",
-    "x' = y; y' = x; y(t<=0) = 1": """\
-The history of 'x' is missing: add x(t<=0) = ..., as for 'y'.
-  line 1: x' = y; y' = x; y(t<=0) = 1
-          ^""",
-    "x' = 1; x(0) = 5; x(0) = 6": """\
-x(0) is given a second time.
-  line 1: x' = 1; x(0) = 5; x(0) = 6
-                            ^""",
-    "prey' = 1; preys(0) = 5": """\
-A value at time zero for 'preys', which is no state. Did you mean 'prey'?
-  line 1: prey' = 1; preys(0) = 5
-                     ^""",
-    "x' = 1; y' = 1; x(0) = 2 * y": """\
-A value at time zero is a formula of numbers and parameters: it cannot depend on the \
-state 'y'.
-  line 1: x' = 1; y' = 1; x(0) = 2 * y
-                                     ^""",
-    "x' = 1; x(1) = 5": """\
-Write x(t<=0) = ... for the history, or x(0) = ... for the value at time zero.
-  line 1: x' = 1; x(1) = 5
-                  ^""",
-    "x' = α * x": """\
-'α' (GREEK SMALL LETTER ALPHA) cannot stand in an equation. Write 'alpha' instead.
-  line 1: x' = α * x
-               ^""",
     "x' = " + "1 * " * 30 + "$": """\
 '$' cannot stand in an equation.
   line 1: ...* 1 * 1 * 1 * 1 * 1 * 1 * 1 * 1 * 1 * $
@@ -224,8 +141,17 @@ Write x(t<=0) = ... for the history, or x(0) = ... for the value at time zero.
 }
 
 
+@pytest.mark.parametrize("marked, said", entries(MARKED))
+def test_errors_show_the_line_with_a_caret(marked, said):
+    before, after = marked.split("|")
+    with pytest.raises(dd.EquationError) as caught:
+        dd.equation(before + after)
+    shown = f"\n  line 1: {before}{after}\n{' ' * (10 + len(before))}^"
+    assert str(caught.value) == said + shown
+
+
 @pytest.mark.parametrize("text", ERRORS)
-def test_errors_show_the_line_with_a_caret(text):
+def test_errors_in_long_texts_show_a_part_of_them(text):
     with pytest.raises(dd.EquationError) as caught:
         dd.equation(text)
     assert str(caught.value) == ERRORS[text]

@@ -84,8 +84,7 @@ def test_parameters_of_a_delay_are_those_of_the_equation():
         "tau['a * x'].a": dd.Tied("rhs.a"),
         "history.a": dd.Tied("rhs.a"),
     }
-    problem = model.problem(a=2.0)
-    assert float(problem.tau["a * x"](0.0, jnp.array([3.0]))) == 6.0
+    assert float(model.problem(a=2.0).tau["a * x"](0.0, jnp.array([3.0]))) == 6.0
 
 
 def test_a_delayed_formula_may_have_a_delay_that_varies():
@@ -254,8 +253,7 @@ def test_switches_beside_the_new_delays():
         "x' = where(t > tau + on, 1, x'(t - tau)) + x(t - x) + f(t - tau); f = t < 5",
         history=1.0,
     )
-    problem = model.problem(tau=2.0, on=1.0)
-    assert sorted(problem.switch_times.tolist()) == [3.0, 7.0]
+    assert sorted(model.problem(tau=2.0, on=1.0).switch_times.tolist()) == [3.0, 7.0]
 
 
 @pytest.mark.parametrize(
@@ -345,8 +343,7 @@ def test_delay_objects_know_their_delays_and_shapes():
         "e": 4.0,
     }
     free, _, _ = free_parameters(dd.Problem(rhs, dd.Constant(1.0), tau))
-    names = ["delay", "mean", "low", "high", "e"]
-    assert [free.names[j] for j in free.delays] == names
+    assert [free.names[j] for j in free.delays] == ["delay", "mean", "low", "high", "e"]
     assert [free.names[j] for j in free.shapes] == ["shape"]
 
 

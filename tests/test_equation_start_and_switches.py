@@ -55,8 +55,7 @@ def test_a_single_state_has_a_value_at_time_zero():
 
 
 def test_values_at_time_zero_in_latex():
-    rows = dd.equation(DECAY + "; x(0) = D / V").latex().splitlines()
-    assert rows[3:6] == [
+    assert dd.equation(DECAY + "; x(0) = D / V").latex().splitlines()[3:6] == [
         r"x(0) &= \frac{D}{V} \\",
         r"x(t) &= b_{0} \quad (t < 0) \\",
         r"y(t) &= b_{1} \quad (t \le 0)",
@@ -149,8 +148,7 @@ def test_other_conditions_are_no_switches(condition):
 def test_only_the_equations_have_switches():
     model = dd.equation("x' = -x; x(t<=0) = (t < -1)", observe="x * (t > 2)")
     assert model.problem().switches == ()
-    unused = dd.equation("x' = -x; f = t > 1", history=1.0)
-    assert unused.problem().switches == ()
+    assert dd.equation("x' = -x; f = t > 1", history=1.0).problem().switches == ()
 
 
 def test_switch_times_can_be_differentiated():
@@ -161,8 +159,7 @@ def test_switch_times_can_be_differentiated():
     def slopes(values):
         return model.problem(T_1=values[0], tau=values[1]).switch_times
 
-    found = slopes(jnp.array([3.0, 0.5]))
-    np.testing.assert_allclose(found, [[0.5, 1.0]], rtol=1e-15)
+    np.testing.assert_allclose(slopes(jnp.array([3.0, 0.5])), [[0.5, 1.0]], rtol=1e-15)
 
 
 def test_problems_with_switches_are_compiled_once():

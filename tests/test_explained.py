@@ -7,9 +7,8 @@ from scipy.special import fdtrc
 import ddefind as dd
 from ddefind._data.smoothing import smooth_variance
 from ddefind._inference.explained import explained
+from support.fits import NEAR, reloaded
 from support.method_of_steps import method_of_steps
-from support.options import NEAR, QUIET
-from support.results import load_estimate
 
 T = np.linspace(0, 20, 40)
 LOGISTIC = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
@@ -18,12 +17,10 @@ START = {"r": 1.0, "K": 2.0, "b": 1.0, "tau": 1.4}
 
 
 def hutchinson(noise, seed):
-    start = np.array([1.0])
-
     def rhs(x, y, tau, t):
         return x * (1 - y[0] / 2)
 
-    x = method_of_steps(rhs, lambda t: start, start, [1.4], [], 20, 1e-8)(T)
+    x = method_of_steps(rhs, [1.0], [1.4], 20, 1e-8)(T)
     return x, x + noise * np.random.default_rng(seed).normal(size=x.shape)
 
 
@@ -37,12 +34,11 @@ def explained_by(model, data, **options):
 
 def test_pure_noise_is_not_explained(tmp_path):
     x = 2 + 0.3 * np.random.default_rng(4).normal(size=40)
-    fit = dd.fit(LOGISTIC, dd.Data(T, x), optimizer=FEW, **QUIET)
+    fit = dd.fit(LOGISTIC, dd.Data(T, x), optimizer=FEW)
     assert fit.explained is not None and fit.explained.by_chance
     assert "The model explains" in str(fit)
     assert "That is no more than chance: noise around a constant" in str(fit)
-    fit.save(tmp_path / "fit.json")
-    assert load_estimate(tmp_path / "fit.json").explained == fit.explained
+    assert reloaded(fit, tmp_path).explained == fit.explained
 
 
 @pytest.mark.slow
@@ -51,8 +47,7 @@ def test_shuffled_data_tell_noise_that_the_search_happens_to_follow():
     found = []
     for seed in (5007, 5012):
         x = 2 + 0.3 * np.random.default_rng(seed).normal(size=60)
-        data = dd.Data(np.linspace(0, 20, 60), x)
-        fit = dd.fit(LOGISTIC, data, intervals=False, **QUIET)
+        fit = dd.fit(LOGISTIC, dd.Data(np.linspace(0, 20, 60), x), intervals=False)
         left, around = fit.loss, np.sum((x - x.mean()) ** 2)
         assert fdtrc(3, 56, (around - left) / 3 / (left / 56)) < 0.05
         found.append(explained(fit.uncertainty, fit.fitted))
@@ -64,8 +59,7 @@ def test_a_weak_signal_is_more_than_chance():
     shares = []
     for seed in range(6):
         clean, x = hutchinson(0.45, seed)
-        data = dd.Data(T, x)
-        fit = dd.fit(LOGISTIC, data, parameters=START, **NEAR)
+        fit = dd.fit(LOGISTIC, dd.Data(T, x), parameters=START, **NEAR)
         assert fit.explained is not None and not fit.explained.by_chance
         shares.append(fit.explained.model[0])
         assert f"explains {100 * shares[-1]:.0f}% of the variance of `x`" in str(fit)
@@ -75,8 +69,7 @@ def test_a_weak_signal_is_more_than_chance():
 
 
 def test_a_good_fit_says_nothing_of_what_it_explains():
-    data = dd.Data(T, hutchinson(0.05, 0)[1])
-    fit = dd.fit(LOGISTIC, data, parameters=START, **NEAR)
+    fit = dd.fit(LOGISTIC, dd.Data(T, hutchinson(0.05, 0)[1]), parameters=START, **NEAR)
     assert fit.explained is not None and "explains" not in str(fit)
     (model,), (curve,) = fit.explained.model, fit.explained.curve
     assert 0.98 < model < 1 and curve == pytest.approx(model, abs=0.02)
@@ -85,7 +78,7 @@ def test_a_good_fit_says_nothing_of_what_it_explains():
 @pytest.mark.slow
 def test_a_constant_may_fit_better_than_the_model():
     x = 2 + np.sin(40 * T) + 0.1 * np.random.default_rng(1).normal(size=40)
-    fit = dd.fit(dd.equation("x' = -k", history=[5.0]), dd.Data(T, x), **QUIET)
+    fit = dd.fit(dd.equation("x' = -k", history=[5.0]), dd.Data(T, x))
     assert fit.explained is not None and fit.explained.by_chance
     assert "explains 0% of the variance of `x`" in str(fit)
 
@@ -93,8 +86,7 @@ def test_a_constant_may_fit_better_than_the_model():
 def test_a_fit_that_misses_what_there_is_does_not_speak_of_chance():
     x = np.sin(T) + 0.1 * np.random.default_rng(1).normal(size=40)
     model, start = dd.equation("x' = c", history=[0.1]), {"c": 0.1}
-    data = dd.Data(T, x)
-    fit = dd.fit(model, data, parameters=start, **NEAR)
+    fit = dd.fit(model, dd.Data(T, x), parameters=start, **NEAR)
     assert fit.explained is not None and fit.explained.by_chance
     assert fit.explained.curve[0] > 0.9
     assert "A constant would do about as well: the model, or this fit" in str(fit)
@@ -107,8 +99,7 @@ def test_given_noise_and_several_quantities():
     noise = random.normal(size=(40, 2)) * [0.3, 1.0]
     noise[::3, 1] = np.nan
     model = dd.equation("x' = -0.3 * x + c; y' = -0.3 * y + d")
-    start = {"c": 0.6, "d": 1.5, "b": [3.0, 5.0]}
-    options = {"parameters": start, **NEAR}
+    options = {"parameters": {"c": 0.6, "d": 1.5, "b": [3.0, 5.0]}, **NEAR}
     for sd in (None, [0.3, 1.0]):
         data = dd.Data(T, [2, 5] + noise, names=["x", "y"], sd=sd)
         found = explained_by(model, data, **options)

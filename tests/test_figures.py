@@ -14,7 +14,7 @@ from matplotlib.text import Text
 
 import ddefind as dd
 from ddefind._figures.panels import axis_label
-from support.unchecked import unchecked
+from support.fits import unchecked
 from test_documentation import ROOT
 
 KEPT = ROOT / "tests" / "saved_fits"
@@ -116,12 +116,10 @@ class TestTimes:
         assert axes[0].get_xlim()[0] == pytest.approx(FIRST - 0.12)
         assert axes[-1].get_xlabel() == "d (UTC)"
 
-    def test_numbers(self, fit):
+    def test_numbers_that_are_far_from_zero_are_counted_from_the_first(self, fit):
         axes = renamed(fit, origin=1900.0, axis_labels=["year", "x"]).plot().axes
         assert axes[0].get_xlim() == pytest.approx((1899.88, 1908.12))
         assert axes[1].get_xlabel() == "year" and axes[0].get_xlabel() == ""
-
-    def test_numbers_far_from_zero_are_counted_from_the_first(self, fit):
         axes = renamed(fit, origin=1.7e18).plot().axes
         assert axes[0].get_xlim() == pytest.approx((-0.12, 8.12))
         assert axes[1].get_xlabel() == "time - 1.7e+18"
@@ -198,8 +196,7 @@ class TestPredictions:
 
 class TestProfiles:
     def test_the_lines_are_labelled(self, fit):
-        figure = fit.plot_profile()
-        texts = drawn(figure)
+        texts = drawn(fit.plot_profile())
         assert texts.count("95%") == 4
         low, high = fit.intervals["tau"]
         assert f"95% interval [{low:.4g}, {high:.4g}]" in texts

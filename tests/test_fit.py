@@ -9,9 +9,8 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET, Options
+from support.fits import Options, as_descent, path_of
 from support.repeats import mostly_slow
-from support.results import as_descent, path_of
 
 
 def numpy_loss(z, spline, T, n):
@@ -54,16 +53,10 @@ START, CLEAN = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clea
 
 
 def test_path_of_adam_agrees_with_plain_numpy():
-    fit = dd.fit(
-        START,
-        CLEAN,
-        loss=dd.Integral(dd.L2(), nodes="solver"),
-        optimizer=dd.Adam(dd.Cosine(0.03)),
-        solver=dd.RK2(),
-        steps_per_delay=10,
-        epochs=500,
-        **QUIET,
-    )
+    how: Options = {"solver": dd.RK2(), "steps_per_delay": 10, "epochs": 500}
+    how |= {"optimizer": dd.Adam(dd.Cosine(0.03))}
+    how |= {"loss": dd.Integral(dd.L2(), nodes="solver")}
+    fit = as_descent(dd.fit(START, CLEAN, **how))
     spline = CubicSpline(CLEAN.t, CLEAN.x[:, 0])
     expected = numpy_adam(
         fit.first, lambda z: numpy_loss(z, spline, 10.0, 10), 500, 0.03
@@ -81,19 +74,10 @@ def test_every_optimiser_lowers_every_loss(model, make):
     rates = {"exponential": 1e-5, "hiv": 1e-11}
     optimizer = make(rates.get(model, 1e-4)) if make is dd.SGD else make()
     experiment = EXPERIMENTS[model]
-    steps: Options = {
-        "solver": dd.RK2(),
-        "steps_per_delay": experiment.steps_per_delay,
-    }
-    fit = dd.fit(
-        experiment.start,
-        experiment.clean,
-        parameters={f"rhs.{name}": dd.Fixed() for name in experiment.fixed},
-        optimizer=optimizer,
-        epochs=40,
-        **steps,
-        **QUIET,
-    )
+    steps: Options = {"solver": dd.RK2(), "steps_per_delay": experiment.steps_per_delay}
+    fixed = {f"rhs.{name}": dd.Fixed() for name in experiment.fixed}
+    how: Options = {"parameters": fixed, "optimizer": optimizer, "epochs": 40, **steps}
+    fit = dd.fit(experiment.start, experiment.clean, **how)
     assert fit.status.ok
     assert fit.loss < 0.9 * fit.losses[0]
     loss, _ = dd.value_and_grad(fit.problem, fit.data, **steps)
@@ -103,7 +87,7 @@ def test_every_optimiser_lowers_every_loss(model, make):
 def test_lbfgs_finds_noise_free_parameters():
     truth = EXPERIMENTS["exponential"].true
     data = dd.Data(t := np.linspace(0, 10, 101), dd.solve(truth, 10.0)(t))
-    fit = dd.fit(START, data, optimizer=dd.LBFGS(), epochs=200, **QUIET)
+    fit = dd.fit(START, data, optimizer=dd.LBFGS(), epochs=200)
     np.testing.assert_allclose(fit.best, [-2, -2, 1.5, 4, 1], rtol=1e-3)
 
 
@@ -113,7 +97,7 @@ def test_fixed_tied_and_bounded_parameters():
         "history.a": dd.Tied("b"),
         "tau": dd.Parameter(start=1.4, lower=1.2, upper=1.5),
     }
-    fit = as_descent(dd.fit(START, CLEAN, parameters=parameters, epochs=200, **QUIET))
+    fit = as_descent(dd.fit(START, CLEAN, parameters=parameters, epochs=200))
     assert fit.names == ("theta_1", "b", "tau")
     assert float(fit.problem.rhs.theta_0) == -2.0
     assert float(fit.problem.history.a[0]) == fit.values["b"]
@@ -123,10 +107,7 @@ def test_fixed_tied_and_bounded_parameters():
 
 def test_random_start_by_seed():
     box = {"theta_1": dd.Parameter("random", lower=-3, upper=-1)}
-    starts = [
-        dd.fit(START, CLEAN, parameters=box, seed=s, epochs=1, **QUIET)
-        for s in (1, 1, 2)
-    ]
+    starts = [dd.fit(START, CLEAN, parameters=box, seed=s, epochs=1) for s in (1, 1, 2)]
     values = [as_descent(fit).first[1] for fit in starts]
     assert values[0] == values[1] != values[2]
 
@@ -141,32 +122,33 @@ def ramp(x, y, tau, t):
     return jnp.reshape(tau, (1,))
 
 
-@pytest.mark.parametrize("start, end", [(5.0, 0.05), (0.05, 5.0)])
-@pytest.mark.parametrize("bounds", [None, dd.Parameter(lower=0.0)])
-def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
+def fitted_to_a_line(rhs, start, slope, **options):
+    """A fit of the delay alone."""
     t = np.linspace(0, 3, 31)
-    fit = dd.fit(
-        dd.Problem(ramp, dd.Constant(0.0), start),
-        dd.Data(t, end * t),
-        parameters={"b": dd.Fixed()} | ({"tau": bounds} if bounds else {}),
-        optimizer=dd.RMSProp(0.02),
-        epochs=2000,
-        **QUIET,
-    )
+    problem, data = dd.Problem(rhs, dd.Constant(0.0), start), dd.Data(t, slope * t)
+    return dd.fit(problem, data, **options)
+
+
+@pytest.mark.parametrize("start, end", [(5.0, 0.05), (0.05, 5.0)])
+@pytest.mark.parametrize("bounds", [{}, {"tau": dd.Parameter(lower=0.0)}])
+def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
+    how: Options = {"optimizer": dd.RMSProp(0.02), "epochs": 2000}
+    fixed = {"b": dd.Fixed(), **bounds}
+    fit = fitted_to_a_line(ramp, start, end, parameters=fixed, **how)
     assert np.all(path_of(fit) > 0)
     assert fit.values["tau"] == pytest.approx(end, rel=0.05)
 
 
 def test_no_finite_loss_at_the_start():
     start = dd.Problem(dd.models.Exponential(900.0, 900.0), dd.Constant(1.0), 1.0)
-    fit = dd.fit(start, CLEAN, epochs=9, **QUIET)
+    fit = dd.fit(start, CLEAN, epochs=9)
     assert fit.status is dd.Status.no_start
     assert "Epoch 0" in fit.message and "theta_0 = 900" in fit.message
     assert fit.to_dict()["loss"] is None
 
 
 def test_an_exploding_step_is_halved_until_it_works():
-    fit = dd.fit(START, CLEAN, optimizer=dd.SGD(1.0), epochs=300, **QUIET)
+    fit = dd.fit(START, CLEAN, optimizer=dd.SGD(1.0), epochs=300)
     assert np.isinf(fit.losses).any()
     assert fit.loss < fit.losses[0]
     assert np.isfinite(fit.best).all() and fit.values["tau"] > 0
@@ -178,14 +160,7 @@ def cliff(x, y, tau, t):
 
 
 def test_a_fit_that_cannot_go_on_says_where():
-    t = np.linspace(0, 3, 31)
-    fit = dd.fit(
-        dd.Problem(cliff, dd.Constant(0.0), 1.5),
-        dd.Data(t, 0.2 * t),
-        parameters={"b": dd.Fixed()},
-        epochs=3000,
-        **QUIET,
-    )
+    fit = fitted_to_a_line(cliff, 1.5, 0.2, parameters={"b": dd.Fixed()}, epochs=3000)
     assert fit.status is dd.Status.failed
     assert "tau = " in fit.message and "Epoch" in fit.message
     assert fit.values["tau"] == pytest.approx(1.0, abs=0.05)
@@ -208,17 +183,17 @@ def test_interrupt_keeps_the_best():
 
 
 def test_threshold_and_epochs():
-    fit = as_descent(dd.fit(START, CLEAN, threshold=100.0, **QUIET))
+    fit = as_descent(dd.fit(START, CLEAN, threshold=100.0))
     assert fit.status is dd.Status.threshold
     assert fit.losses[-1] < 100 <= fit.losses[-2]
-    none = as_descent(dd.fit(START, CLEAN, epochs=0, **QUIET))
+    none = as_descent(dd.fit(START, CLEAN, epochs=0))
     assert len(none.losses) == 1 and np.array_equal(none.best, none.first)
 
 
 def test_result_prints_and_saves(tmp_path):
     hiv = EXPERIMENTS["hiv"]
     known = {f"rhs.{name}": dd.Fixed() for name in hiv.fixed}
-    fit = dd.fit(hiv.start, hiv.clean, parameters=known, epochs=20, **QUIET)
+    fit = dd.fit(hiv.start, hiv.clean, parameters=known, epochs=20)
     text = str(fit)
     assert "omega[1]" in text and "Ran all its epochs" in text
     assert json.loads(json.dumps(fit.to_dict()))["parameters"]["tau"] > 0
@@ -240,7 +215,7 @@ def test_result_prints_and_saves(tmp_path):
     ],
 )
 def test_bad_input(change, message):
-    options: Options = {"optimizer": dd.Adam(), **QUIET, **change}
+    options: Options = {"optimizer": dd.Adam(), **change}
     with pytest.raises((ValueError, TypeError), match=message):
         dd.fit(START, CLEAN, **options)
 

@@ -13,9 +13,8 @@ from ddefind._fitting.descent_batches import DescentBatch, make_grids
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET, Options
+from support.fits import Options, as_descent
 from support.repeats import mostly_slow
-from support.results import as_descent
 
 START = EXPERIMENTS["exponential"].start
 
@@ -39,7 +38,6 @@ def test_as_each_alone(model, published):
         solver=dd.RK2(),
         steps_per_delay=10,
         epochs=60,
-        **QUIET,
     )
     batch = dd.fit_many(EXPERIMENTS[model].start, sets, **options)
     for index in (0, 4):
@@ -72,11 +70,7 @@ def test_different_times_starts_and_routes(rows, route, loss):
     sets = [dd.Data(data.t[part], data.x[part]) for part in ROWS[rows]]
     starts = [{"tau": 0.61}, {"tau": 1.1, "b": 2.2}, {"theta_0": 1.4}]
     options: Options = dict(
-        loss=LOSSES[loss],
-        gradient=ROUTES[route],
-        solver=dd.RK2(),
-        epochs=25,
-        **QUIET,
+        loss=LOSSES[loss], gradient=ROUTES[route], solver=dd.RK2(), epochs=25
     )
     start = EXPERIMENTS["logistic"].start
     batch = dd.fit_many(start, sets, starts=starts, **options)
@@ -87,17 +81,15 @@ def test_different_times_starts_and_routes(rows, route, loss):
 
 def test_a_fit_that_explodes_does_not_disturb_the_others():
     sets = noisy("exponential", 6)
-    starts = [{}] * 5 + [{"theta_0": 900.0}]
-    batch = dd.fit_many(START, sets, starts=starts, epochs=50, **QUIET)
+    batch = dd.fit_many(START, sets, starts=[{}] * 5 + [{"theta_0": 900.0}], epochs=50)
     assert batch.statuses[5] is dd.Status.no_start
     assert all(status is dd.Status.finished for status in batch.statuses[:5])
-    calm = dd.fit_many(START, sets[:5], epochs=50, **QUIET)
+    calm = dd.fit_many(START, sets[:5], epochs=50)
     np.testing.assert_allclose(batch.best[:5], calm.best, rtol=1e-8)
 
 
 def test_fits_end_at_their_own_epoch():
-    sets = noisy("exponential", 40)
-    batch = dd.fit_many(START, sets, threshold=60.0, epochs=400, **QUIET)
+    batch = dd.fit_many(START, noisy("exponential", 40), threshold=60.0, epochs=400)
     assert set(batch.statuses) == {dd.Status.threshold}
     assert len(set(batch.epochs.tolist())) > 1
     for fit in batch:
@@ -107,17 +99,10 @@ def test_fits_end_at_their_own_epoch():
 
 def test_random_starts_and_lbfgs():
     box = {"tau": dd.Parameter("random", lower=0.5, upper=2.0)}
-    batch = dd.fit_many(
-        EXPERIMENTS["exponential"].true,
-        EXPERIMENTS["exponential"].clean,
-        starts=4,
-        parameters=box,
-        optimizer=dd.LBFGS(),
-        solver=dd.RK2(),
-        steps_per_delay=10,
-        epochs=60,
-        **QUIET,
-    )
+    how: Options = {"solver": dd.RK2(), "steps_per_delay": 10, "epochs": 60}
+    how |= {"parameters": box, "optimizer": dd.LBFGS(), "starts": 4}
+    experiment = EXPERIMENTS["exponential"]
+    batch = dd.fit_many(experiment.true, experiment.clean, **how)
     assert len(np.unique(batch.first[:, -1])) == 4
     assert np.sum(batch.loss < 1e-6) >= 2
     assert "4 fits" in str(batch)
@@ -128,7 +113,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="Give one or 3"):
         dd.fit_many([START] * 2, sets)
     with pytest.raises(IndexError, match="3 fits"):
-        dd.fit_many(START, sets, epochs=1, **QUIET)[3]
+        dd.fit_many(START, sets, epochs=1)[3]
     known: Options = {"parameters": {"tau": dd.Fixed()}, "optimizer": dd.Adam()}
     with pytest.raises(ValueError, match="fixed"):
         dd.fit_many([START, truth], sets[0], **known)
@@ -139,31 +124,14 @@ def temporary_bytes(fits, capacity, rows=50):
     sets = noisy("exponential", fits)
     names, problem, z = free_parameters(START)
     learned, fixed = names.split(problem)
-    descent = Descent(
-        names,
-        learned,
-        fixed,
-        dd.SumOfSquares(),
-        dd.Adam(),
-        dd.Discrete(),
-        dd.RK2(),
-        jnp.asarray(0.0),
-        10**6,
-        1,
-    )
+    how = dd.SumOfSquares(), dd.Adam(), dd.Discrete(), dd.RK2()
+    descent = Descent(names, learned, fixed, *how, jnp.asarray(0.0), 10**6, 1)
     grids = make_grids([problem] * fits, np.full(fits, sets[0].T), dd.RK2(), 10)
     z, stack = np.stack([z] * fits, -1), dd.Data.stack(sets)
     batch = DescentBatch(descent, z, stack, grids, False)
-    lowered = run.lower(
-        descent,
-        jax.tree.map(jnp.asarray, batch.state),
-        batch.targets,
-        batch.T,
-        jnp.asarray(5),
-        Grid(10, False, capacity),
-        rows,
-        False,
-    )
+    state = jax.tree.map(jnp.asarray, batch.state)
+    sizes = jnp.asarray(5), Grid(10, False, capacity), rows, False
+    lowered = run.lower(descent, state, batch.targets, batch.T, *sizes)
     return lowered.compile().compiled.memory_analysis().temp_size_in_bytes
 
 

@@ -1,8 +1,6 @@
 """The options of a fit stand in one table, from which all else is made."""
 
 import inspect
-import subprocess
-import sys
 from dataclasses import fields
 from typing import get_type_hints
 
@@ -21,6 +19,7 @@ from ddefind._fitting.fit_options import (
 )
 from ddefind._fitting.request import FitKeywords, FitOptions, LeastSquaresKeywords
 from ddefind._fitting.sweep import SweepKeywords, SweepOptions
+from support.command import python
 
 # One more record in the table, before anything is made from it.
 ADDED = """
@@ -56,8 +55,7 @@ from ddefind._cli.main import main
 main(sys.argv[1:])
 """
 PASSED_ON = """
-from ddefind._cli.fit_arguments import fit_arguments
-from ddefind._cli.fit_settings import FitSettings, combine_settings
+from ddefind._cli.fit_settings import FitSettings, combine_settings, fit_arguments
 
 given = FitSettings(data="d.csv", equation="x' = -x", patience=3)
 open("fit.toml", "w").write(given.toml())
@@ -69,13 +67,7 @@ print(fit_arguments(again, None)["patience"])
 
 def output(program, *arguments, folder=None, code=0):
     """What is printed if the table has one more option."""
-    done = subprocess.run(
-        [sys.executable, "-c", ADDED + program, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == code, done.stderr
+    done = python("-c", ADDED + program, *arguments, folder=folder, code=code)
     return done.stdout + done.stderr
 
 

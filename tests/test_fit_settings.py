@@ -40,8 +40,7 @@ def written(tmp_path, text):
 
 def test_a_file_gives_the_request_back(tmp_path):
     path = written(tmp_path, FULL.toml())
-    again = combine_settings(path, {})
-    assert again.data == str(tmp_path / "data.csv")
+    assert combine_settings(path, {}).data == str(tmp_path / "data.csv")
     assert combine_settings(path, {"data": "data.csv"}) == FULL
     assert 'equation = """\nx\' = -k' in FULL.toml()  # lines stay lines
 
@@ -60,14 +59,12 @@ def test_any_number_survives(value):
     request = FitSettings(
         data="d", equation="x", bounds={"K": GivenRange(-math.inf, value)}
     )
-    found = tomllib.loads(request.toml())
-    assert found["bounds"]["K"] == [-math.inf, value]
+    assert tomllib.loads(request.toml())["bounds"]["K"] == [-math.inf, value]
 
 
 def test_options_overrule_the_file_by_name(tmp_path):
-    path = written(tmp_path, FULL.toml())
     request = combine_settings(
-        path,
+        written(tmp_path, FULL.toml()),
         {
             "data": "/other.csv",
             "seed": 0,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import ddefind as dd
+from support.repeats import entries
 
 X, Y, TAU, T = np.array([0.7]), np.array([1.5]), 0.8, 2.5
 
@@ -179,34 +180,31 @@ def test_formulas_print_with_the_parentheses_that_they_need(formula, printed):
     assert dd.equation(str(model)) == model
 
 
-@pytest.mark.parametrize(
-    "formula, latex",
-    [
-        (
-            "r * x * (1 - x(t - tau) / K)",
-            r"r \, x \, \left(1 - \frac{x(t - \tau)}{K}\right)",
-        ),
-        (
-            "V_max * x^n / (K_1^n + x^n)",
-            r"\frac{V_{\mathrm{max}} \, x^{n}}{K_{1}^{n} + x^{n}}",
-        ),
-        ("-theta_0 * exp(-k12 * tau)", r"-\theta_{0} \, e^{-k_{12} \, \tau}"),
-        ("a - (b - c) + -x", r"a - \left(b - c\right) + \left(-x\right)"),
-        ("2 * 3 * x * 2^n", r"2 \cdot 3 \, x \cdot 2^{n}"),
-        ("(a / b)^2 + (-x)^2", r"\left(\frac{a}{b}\right)^{2} + \left(-x\right)^{2}"),
-        (
-            "sqrt(x) + abs(x) * sin(pi * t)^2",
-            r"\sqrt{x} + \left|x\right| \, "
-            r"\left(\sin\left(\pi \, t\right)\right)^{2}",
-        ),
-        ("1e-8 * x(t - 2.5)^2", r"1 \cdot 10^{-8} \, x(t - 2.5)^{2}"),
-        (
-            "where(x >= 1 and not x == 2, lambda_, min(x, 1))",
-            r"\begin{cases} \lambda & \text{if } x \ge 1 \land \lnot \left(x = 2\right)"
-            r" \\ \min\left(x, 1\right) & \text{otherwise} \end{cases}",
-        ),
-    ],
-)
+# Each formula, and below it how it is set.
+LATEX = r"""
+r * x * (1 - x(t - tau) / K)
+    r \, x \, \left(1 - \frac{x(t - \tau)}{K}\right)
+V_max * x^n / (K_1^n + x^n)
+    \frac{V_{\mathrm{max}} \, x^{n}}{K_{1}^{n} + x^{n}}
+-theta_0 * exp(-k12 * tau)
+    -\theta_{0} \, e^{-k_{12} \, \tau}
+a - (b - c) + -x
+    a - \left(b - c\right) + \left(-x\right)
+2 * 3 * x * 2^n
+    2 \cdot 3 \, x \cdot 2^{n}
+(a / b)^2 + (-x)^2
+    \left(\frac{a}{b}\right)^{2} + \left(-x\right)^{2}
+sqrt(x) + abs(x) * sin(pi * t)^2
+    \sqrt{x} + \left|x\right| \, \left(\sin\left(\pi \, t\right)\right)^{2}
+1e-8 * x(t - 2.5)^2
+    1 \cdot 10^{-8} \, x(t - 2.5)^{2}
+where(x >= 1 and not x == 2, lambda_, min(x, 1))
+    \begin{cases} \lambda & \text{if } x \ge 1 \land \lnot \left(x = 2\right)
+    \\ \min\left(x, 1\right) & \text{otherwise} \end{cases}
+"""
+
+
+@pytest.mark.parametrize("formula, latex", entries(LATEX))
 def test_formulas_in_latex(formula, latex):
     rows = dd.equation(f"x' = {formula}").latex().splitlines()
     assert rows[1] == rf"\frac{{dx}}{{dt}} &= {latex} \\"

@@ -12,9 +12,8 @@ import ddefind as dd
 from ddefind.paper import EXPERIMENTS
 from ddefind.torch._convert import value_and_vjp
 from support import torch_modules as tm
-from support.options import Options
+from support.fits import Options, unchecked
 from support.repeats import mostly_slow
-from support.unchecked import unchecked
 from support.vectors import flatten
 
 KNOWN = {**tm.BUILT, **tm.HISTORIES}
@@ -146,13 +145,7 @@ def test_the_papers_models_have_the_native_solutions_and_gradients(model):
 @pytest.mark.parametrize("model", mostly_slow(EXPERIMENTS, ("hiv",)))
 def test_the_papers_models_have_the_native_fits(model):
     fits = [
-        dd.fit(
-            p,
-            EXPERIMENTS[model].clean,
-            epochs=40,
-            progress=False,
-            **paper_options(model),
-        )
+        dd.fit(p, EXPERIMENTS[model].clean, epochs=40, **paper_options(model))
         for p in (EXPERIMENTS[model].start, paper_problem(model))
     ]
     assert fits[1].names == fits[0].names
@@ -166,21 +159,14 @@ def test_what_a_user_does_with_a_problem():
     )
     assert loss > 0 and gradient.tau.shape == gradient.rhs.theta_0.shape == ()
     assert unchecked(gradient.rhs)["theta_0"] is gradient.rhs.theta_0
-    fit = dd.fit(
-        problem,
-        data,
-        parameters={
-            "tau": dd.Parameter(start=1, lower=0.1, upper=9),
-            "history.b": dd.Tied("rhs.theta_1"),
-            "theta_0": dd.Fixed(2.5),
-        },
-        loss=dd.Integral(dd.L1()),
-        optimizer=dd.Adam(0.03),
-        solver=dd.RK2(),
-        steps_per_delay=10,
-        epochs=30,
-        progress=False,
-    )
+    parameters = {
+        "tau": dd.Parameter(start=1, lower=0.1, upper=9),
+        "history.b": dd.Tied("rhs.theta_1"),
+        "theta_0": dd.Fixed(2.5),
+    }
+    how: Options = {"solver": dd.RK2(), "steps_per_delay": 10, "epochs": 30}
+    how |= {"loss": dd.Integral(dd.L1()), "optimizer": dd.Adam(0.03)}
+    fit = dd.fit(problem, data, parameters=parameters, **how)
     assert fit.names == ("theta_1", "A", "omega", "tau")
     assert 0.1 < fit.values["tau"] < 9 and fit.loss < fit.losses[0]
     learned = fit.to_torch()
@@ -193,7 +179,7 @@ def test_what_a_user_does_with_a_problem():
 def test_many_fits_side_by_side():
     problem, data = paper_problem("enso"), EXPERIMENTS["enso"].clean
     starts = [{"tau": tau} for tau in (5.5, 6.0, 6.5)]
-    options: Options = dict(epochs=20, progress=False, solver=dd.RK2(), starts=starts)
+    options: Options = dict(epochs=20, solver=dd.RK2(), starts=starts)
     batch = dd.fit_many(problem, data, **options)
     native = dd.fit_many(EXPERIMENTS["enso"].start, data, **options)
     np.testing.assert_allclose(batch.best, native.best, rtol=1e-9)
@@ -228,7 +214,7 @@ def test_a_learned_module_comes_back_as_it_was():
     before = copy.deepcopy(rhs.state_dict())
     problem = dd.Problem(dd.from_torch(rhs), dd.Constant([1.0, 2.0]), 1.0)
     data = dd.Data(np.linspace(0, 0.4, 11), np.ones((11, 2)))
-    fit = dd.fit(problem, data, epochs=20, solver=dd.Euler(), progress=False)
+    fit = dd.fit(problem, data, epochs=20, solver=dd.Euler())
     learned = fit.to_torch()
     assert type(learned.rhs) is tm.Frozen and learned.history is None
     assert learned.rhs.rate.dtype == torch.float32 and learned.rhs.rate.requires_grad
@@ -258,7 +244,6 @@ def test_the_dimension_is_the_smallest_that_works_or_given():
 
 def test_without_torch_modules_there_is_none_to_give_back():
     data = dd.Data(np.linspace(0, 2, 11), np.ones((11, 1)))
-    start = EXPERIMENTS["exponential"].start
-    fit = dd.fit(start, data, optimizer=dd.Adam(), epochs=1, progress=False)
+    fit = dd.fit(EXPERIMENTS["exponential"].start, data, optimizer=dd.Adam(), epochs=1)
     with pytest.raises(TypeError, match="Neither `rhs` nor `history` is a torch"):
         fit.to_torch()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.options import QUIET
+from support.fits import simulated
 
 PAST = dd.Constant(0.5)
 T = np.linspace(0, 10, 40)
@@ -24,8 +24,7 @@ def logistic(x, y, tau, t, r=1.0, K=2.0):
 
 def test_defaults_of_a_function_are_parameters_and_their_start_values():
     problem = dd.Problem(logistic, PAST, tau=0.7)
-    values = {"r": 1.0, "K": 2.0, "b": 0.5, "tau": 0.7}
-    assert dd.parameter_values(problem) == values
+    assert dd.parameter_values(problem) == {"r": 1.0, "K": 2.0, "b": 0.5, "tau": 0.7}
     assert problem.rhs.K == 2.0
     same = dd.Problem(dd.models.Logistic(1.0, 0.5), PAST, tau=0.7)
     np.testing.assert_allclose(dd.solve(problem, T=5.0).x, dd.solve(same, T=5.0).x)
@@ -64,23 +63,20 @@ class Driven(eqx.Module):
 
 
 def test_numpy_tables_are_constants_and_numbers_and_jax_arrays_are_learned():
-    module = Driven(1.0, np.arange(4.0), jnp.zeros(2))
-    problem = dd.Problem(module, PAST, tau=1.0)
+    problem = dd.Problem(Driven(1.0, np.arange(4.0), jnp.zeros(2)), PAST, tau=1.0)
     names = ["gain", "curve[0]", "curve[1]", "b", "tau"]
     assert list(dd.parameter_values(problem)) == names
     data = dd.Data(T, np.ones(40))
     slope = dd.value_and_grad(problem, data)[1]
     assert slope.rhs.table is None and slope.rhs.curve.shape == (2,)
-    fit = dd.fit(problem, data, optimizer=dd.Adam(), epochs=2, **QUIET)
+    fit = dd.fit(problem, data, optimizer=dd.Adam(), epochs=2)
     np.testing.assert_array_equal(fit.problem.rhs.table, np.arange(4.0))
     assert not np.array_equal(fit.problem.rhs.curve, np.zeros(2))
 
 
 def test_a_function_alone_is_fitted():
     truth = dd.Problem(functools.partial(logistic, r=1.5, K=1.2), PAST, tau=1.0)
-    x = np.asarray(dd.solve(truth, T=10.0)(T))
-    x = x + 0.01 * np.random.default_rng(0).normal(size=x.shape)
-    fit = dd.fit(logistic, dd.Data(T, x), optimizer=NEAR, intervals=False, **QUIET)
+    fit = dd.fit(logistic, simulated(truth, T, 0.01), optimizer=NEAR, intervals=False)
     true = {"r": 1.5, "K": 1.2, "b": 0.5, "tau": 1.0}
     for name, value in true.items():
         assert abs(fit.values[name] - value) < 5 * fit.standard_errors[name]
@@ -93,9 +89,7 @@ def test_a_function_alone_has_a_state_for_each_column_and_the_given_history():
 
     two = np.stack([1 + 0.1 * np.sin(T), 1 + 0.1 * np.cos(T)], axis=1)
     settings = {"b[0]": 1.0, "b[1]": 1.0, "history.a": 0.0, "tau": 0.5}
-    fit = dd.fit(
-        rhs, dd.Data(T, two), history="affine", epochs=2, parameters=settings, **QUIET
-    )
+    fit = dd.fit(rhs, dd.Data(T, two), history="affine", epochs=2, parameters=settings)
     assert list(fit.names)[1:3] == ["history.a[0]", "history.a[1]"]
     with pytest.raises(ValueError, match="is for models that are texts"):
         dd.fit(rhs, dd.Data(T, two), history="auto")

@@ -6,13 +6,13 @@ import pytest
 
 import ddefind as dd
 from support.general_fits import MODELS, TIMES, general_fit
+from support.general_problems import KINDS as ALL_KINDS, Structure, measure
 from support.repeats import mostly_slow
 
 KINDS = list(MODELS)
-QUICK = mostly_slow(KINDS, {"state"})
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_the_truth_is_found_with_its_errors(kind):
     fit, (_, truth) = general_fit(kind), MODELS[kind]
@@ -25,7 +25,7 @@ def test_the_truth_is_found_with_its_errors(kind):
         assert low < half[0] < fit.values[name] < half[1] < high
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow
 def test_the_bootstrap_has_the_standard_errors(kind):
     fit = general_fit(kind)
@@ -34,7 +34,7 @@ def test_the_bootstrap_has_the_standard_errors(kind):
     assert np.all((0.6 < ratio) & (ratio < 1.5)), ratio
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, {"state"}))
 def test_predictions_are_the_solution_with_its_derivatives(kind):
     fit = general_fit(kind)
     times = np.array([7.0, 0.0, 3.0, 12.0])
@@ -59,11 +59,7 @@ def test_predictions_are_the_solution_with_its_derivatives(kind):
         ("gamma", {"k": 0.5}, "`k` is the shape of a gamma distribution, .* got 0.5"),
         ("gamma", {"m": 0.0}, "`m` must be positive, but got 0"),
         ("neutral", {"tau": -1.0}, "`tau` must be positive, but got -1"),
-        (
-            "state",
-            {"a": -1.0},
-            r"The delay `a / \(1 \+ N\)` becomes negative",
-        ),
+        ("state", {"a": -1.0}, r"The delay `a / \(1 \+ N\)` becomes negative"),
         ("gamma", {"b": -1.0}, "The solution cannot be continued beyond t = 1"),
     ],
 )
@@ -95,3 +91,19 @@ def test_the_posterior_of_a_fit_with_a_distributed_delay():
         error = fit.standard_errors[name]
         assert abs(draws.mean() - fit.values[name]) < error
         assert 0.6 < draws.std() / error < 1.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_derivatives_of_five_hundred_random_problems(kind, d):
+    """Forward against reverse, and both against differences of tight solutions."""
+    found = measure(Structure(kind, d), range(24))
+    goal = 1e-3 if kind == "state" else 1e-4
+    for errors in found:
+        assert errors.reverse < 1e-10
+        assert errors.derivatives < goal
+        assert errors.states < 2e-5
+        assert errors.compared > 0.3
+    # Few times are near breaking points.
+    assert np.mean([errors.compared for errors in found]) > 0.8

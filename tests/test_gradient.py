@@ -48,14 +48,8 @@ def test_discrete_agrees_with_differences_and_forward_with_discrete(
     model, loss, solver
 ):
     experiment = EXPERIMENTS[model]
-    check_gradients(
-        experiment.true,
-        experiment.clean,
-        LOSSES[loss],
-        SOLVERS[solver],
-        experiment.steps_per_delay,
-        points(model),
-    )
+    method = LOSSES[loss], SOLVERS[solver], experiment.steps_per_delay
+    check_gradients(experiment.true, experiment.clean, *method, points(model))
 
 
 def test_the_gradient_has_the_shape_of_the_problem():

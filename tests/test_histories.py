@@ -11,7 +11,7 @@ from studies.mid_cycle_systems import SYSTEMS, record
 import ddefind as dd
 from ddefind._problem.history import spline_basis
 from support.command import refused, run
-from support.results import load_estimate
+from support.fits import load_estimate, reloaded, simulated
 
 SYSTEM = SYSTEMS["logistic"]
 TEXT = SYSTEM.text
@@ -121,8 +121,7 @@ def test_a_spline_history_fits_at_least_as_well_as_a_straight_line(data, tmp_pat
     is_bend = [name.startswith("c[") for name in spline.names]
     expected = np.where(is_bend, np.var(data.x) ** -1.0, 0.0)
     np.testing.assert_allclose(priors.weight, expected)
-    spline.save(tmp_path / "fit.json")
-    assert load_estimate(tmp_path / "fit.json").values == spline.values
+    assert reloaded(spline, tmp_path).values == spline.values
 
 
 def test_settings_of_the_coefficients_replace_the_priors(data):
@@ -166,8 +165,7 @@ def test_the_history_is_chosen_by_evidence(auto, data, tmp_path):
     assert auto.model.history == kinds[0] != "constant"
     assert is_near_truth(auto)
     assert f"History chosen by evidence: `{kinds[0]}`; BIC is higher by" in str(auto)
-    auto.save(tmp_path / "fit.json")
-    loaded = load_estimate(tmp_path / "fit.json")
+    loaded = reloaded(auto, tmp_path)
     assert loaded.histories == auto.histories and str(loaded) == str(auto)
 
 
@@ -177,8 +175,7 @@ def test_a_constant_history_is_chosen_where_it_is_right():
     model = dd.equation("x' = -a * x(t - tau)", history="auto")
     t = np.linspace(0, 10, 50)
     truth = dd.equation("x' = -a * x(t - tau)").problem(a=1.2, tau=1.0, b=1.0)
-    noise = 0.03 * np.random.default_rng(3).normal(size=(50, 1))
-    data = dd.Data(t, np.asarray(dd.solve(truth, T=10.0)(t)) + noise)
+    data = simulated(truth, t, 0.03, seed=3)
     known = {"a": dd.Parameter(lower=0.1, upper=5.0)}
     fit = dd.fit(model, data, parameters=known, intervals=False, solver=dd.RK4())
     assert fit.histories[0] == ("constant", 0.0)
@@ -219,8 +216,7 @@ def test_a_fit_that_misses_its_past_says_which_history_would_do(data, tmp_path):
     again = fitted(data, other.kind, intervals=False)
     squares = float(np.nansum((data.x - again.fitted) ** 2))
     assert other.after == pytest.approx(squares, rel=0.02)
-    fit.save(tmp_path / "fit.json")
-    assert other_history(load_estimate(tmp_path / "fit.json")) == other
+    assert other_history(reloaded(fit, tmp_path)) == other
 
 
 @pytest.mark.slow
@@ -254,10 +250,8 @@ def test_a_measured_past_needs_no_history_and_keeps_the_times(measured, data, tm
     np.testing.assert_allclose(said.mean, measured.solution(said.t), rtol=1e-3)
     with pytest.raises(ValueError, match=f"from {zero:g} on"):
         measured.predict([1.0])
-    axes = measured.plot().axes
-    assert axes[0].lines[1].get_xdata()[0] == pytest.approx(zero)
-    measured.save(tmp_path / "fit.json")
-    loaded = load_estimate(tmp_path / "fit.json")
+    assert measured.plot().axes[0].lines[1].get_xdata()[0] == pytest.approx(zero)
+    loaded = reloaded(measured, tmp_path)
     np.testing.assert_allclose(loaded.data.t, measured.data.t)
     np.testing.assert_allclose(loaded.setup.data.t, measured.setup.data.t, atol=1e-12)
     np.testing.assert_allclose(loaded.predict().mean, measured.predict().mean)
@@ -265,8 +259,7 @@ def test_a_measured_past_needs_no_history_and_keeps_the_times(measured, data, tm
 
 def test_a_bound_of_the_delay_says_how_long_the_past_is(data):
     bounds = {"tau": dd.Parameter(upper=10.0)}
-    fit = fitted(data, "data", parameters=bounds, intervals=False)
-    assert fit.time_zero == 10.0
+    assert fitted(data, "data", parameters=bounds, intervals=False).time_zero == 10.0
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 them, with formulas that are tested, and delays that can be exchanged."""
 
 from dataclasses import replace
-from typing import final
 
-import equinox as eqx
-import jax
 import numpy as np
 import pytest
 
@@ -20,16 +17,14 @@ from ddefind._inference.profile_intervals import (
     find_exchanges,
     nearest_image,
 )
-from support.options import NEAR, QUIET
-from support.results import at_minimum
+from support.fits import NEAR, at_minimum, reloaded, simulated
 from support.uncertainties import hand_made
 
 
 def fitted(text, truth, noise=0.02, seed=0, parameters=None):
     """A fit to data of the model itself, which begins at the truth."""
-    model, t = dd.equation(text, history=[1.0]), np.linspace(0, 12, 60)
-    x = np.asarray(dd.solve(model.problem(truth), 12.0)(t))
-    data = dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
+    model = dd.equation(text, history=[1.0])
+    data = simulated(model.problem(truth), np.linspace(0, 12, 60), noise, seed)
     return dd.fit(model, data, parameters=parameters or truth, **NEAR)
 
 
@@ -43,8 +38,7 @@ def only(formula):
 
 def check_saved(fit, folder, **options):
     """A saved fit prints what the fit prints."""
-    fit.save(folder / "fit.json")
-    again = dd.load(folder / "fit.json", **options)
+    again = reloaded(fit, folder, **options)
     assert str(again) == str(fit) and again.summary() == fit.summary()
 
 
@@ -120,8 +114,11 @@ class TestExchanges:
     """Two or three delays; the sum of squares is a function made for the test."""
 
     def uncertainty(self, monkeypatch, losses, delays=2):
-        taus = (1.0, 2.5, 4.0)[:delays]
-        problem = dd.Problem(Rates(0.5, 0.8), dd.Constant(1.0), tau=taus)
+
+        def rhs(x, y, tau, t, a=0.5, c=0.8):
+            return -a * y[0] - c * y[1]
+
+        problem = dd.Problem(rhs, dd.Constant(1.0), tau=(1.0, 2.5, 4.0)[:delays])
         monkeypatch.setattr(
             Uncertainty, "losses", lambda self, theta: np.array([*map(losses, theta)])
         )
@@ -169,8 +166,7 @@ class TestExchanges:
         notes = exchange_notes(uncertainty, found)
         assert set(notes) == {3, 4, 5} and len(set(notes.values())) == 1
         assert notes[3].startswith("`tau[0]`, `tau[1]` and `tau[2]` can be exchanged: ")
-        turned = uncertainty.theta[[0, 1, 2, 5, 3, 4]]
-        back = nearest_image(uncertainty, found, turned)
+        back = nearest_image(uncertainty, found, uncertainty.theta[[0, 1, 2, 5, 3, 4]])
         np.testing.assert_array_equal(back, uncertainty.theta)
 
     def test_bounds_that_tell_the_delays_apart(self, monkeypatch):
@@ -186,26 +182,11 @@ class TestExchanges:
         assert found.standard_error == pytest.approx(0.01 * np.sqrt(5))
 
 
-@final
-class Rates(eqx.Module):
-    """Two factors."""
-
-    a: jax.Array
-    c: jax.Array
-
-    def __init__(self, a, c):
-        self.a, self.c = jax.numpy.asarray(a), jax.numpy.asarray(c)
-
-    def __call__(self, x, y, tau, t):
-        return -self.a * y[0] - self.c * y[1]
-
-
 def two_delays(text, truth, start=None):
-    model, t = dd.equation(text, history=[1.0]), np.linspace(0, 15, 120)
-    x = np.asarray(dd.solve(model.problem(truth), 15.0)(t))
-    data = dd.Data(t, x + 0.005 * np.random.default_rng(1).normal(size=x.shape))
+    model = dd.equation(text, history=[1.0])
+    data = simulated(model.problem(truth), np.linspace(0, 15, 120), 0.005, seed=1)
     settings = {n: dd.Parameter(v, lower=v / 9, upper=9 * v) for n, v in truth.items()}
-    return dd.fit(model, data, parameters=settings, **QUIET)
+    return dd.fit(model, data, parameters=settings)
 
 
 @pytest.mark.slow
@@ -248,13 +229,11 @@ def test_a_mirror_image_is_not_counted_as_another_minimum():
     """Of two minima that have the same delays in another order, and the same sum of
     squares."""
     text = "x' = -a * x(t - tau_1) - c * x(t - tau_2)"
-    truth = {"a": 0.5, "c": 0.3, "tau_1": 0.6, "tau_2": 2.5}
-    fit = fitted(text, truth)
+    fit = fitted(text, {"a": 0.5, "c": 0.3, "tau_1": 0.6, "tau_2": 2.5})
     first = fit.search_result.minima[0]
     mirrored = first._replace(theta=first.theta[[1, 0, 2, 4, 3]], starts=4)
     assert fit.names == ("a", "c", "b", "tau_1", "tau_2") and fit.assessment is not None
-    other = mirrored._replace(loss=1.5 * first.loss)
-    plain = str(with_minima(fit, first, other))
+    plain = str(with_minima(fit, first, mirrored._replace(loss=1.5 * first.loss)))
     assert "2 minima, the best reached once, the next" in plain
     judged = fit.verdicts.values()
     noted = tuple(replace(verdict, note="Exchanged.") for verdict in judged)
@@ -264,28 +243,16 @@ def test_a_mirror_image_is_not_counted_as_another_minimum():
     assert str(exchanged).count("Exchanged.") == 1
 
 
-@final
-class Product(eqx.Module):
-    """x' = m - k x(t - one) x(t - two)."""
-
-    k: jax.Array
-    m: jax.Array
-
-    def __call__(self, x, y, tau, t):
-        return self.m - self.k * y["one"] * y["two"]
+def product(x, y, tau, t, k=0.8, m=0.5):
+    return m - k * y["one"] * y["two"]
 
 
 @pytest.mark.slow
 def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     """With delays that are nearly the same, the best fit has them equal. There is no
     slope for their difference, but the profile still ends."""
-    rates = Product(*(jax.numpy.asarray(value) for value in (0.8, 0.5)))
-    tau = {"one": 0.9, "two": 1.2}
-    problem = dd.Problem(rates, dd.Constant(0.6), tau)
-    t = np.linspace(0, 15, 120)
-    noise = 0.03 * np.random.default_rng(0).normal(size=(120, 1))
-    data = dd.Data(t, np.asarray(dd.solve(problem, 15.0)(t)) + noise)
-    fit = dd.fit(problem, data, **NEAR)
+    problem = dd.Problem(product, dd.Constant(0.6), {"one": 0.9, "two": 1.2})
+    fit = dd.fit(problem, simulated(problem, np.linspace(0, 15, 120), 0.03), **NEAR)
     assert fit.values["one"] == pytest.approx(fit.values["two"], rel=1e-3)
     for name in ("one", "two"):
         low, high = fit.intervals[name]
@@ -322,12 +289,7 @@ def test_a_bound_on_which_nothing_can_be_solved():
     assert fit.intervals["K"][0] == 0
     assert fit.verdicts["K"] == "not determined"
     # The claim itself: a much smaller value fits nearly as well.
-    start = {**fit.values, "K": 1e-3, "beta": 5e10}
-    held = dd.fit(
-        model.problem(start),
-        data,
-        parameters={"K": dd.Fixed(1e-3)},
-        optimizer=dd.LeastSquares(starts=1),
-        intervals=False,
-    )
+    start = model.problem({**fit.values, "K": 1e-3, "beta": 5e10})
+    fixed = {"K": dd.Fixed(1e-3)}
+    held = dd.fit(start, data, parameters=fixed, intervals=False, **NEAR)
     assert held.loss < fit.loss * (1 + fit.profile("K").quantile ** 2 / fit.freedom)

@@ -12,7 +12,7 @@ import ddefind as dd
 from ddefind._engine.mesh.mesh import points_of
 from ddefind._equation.problem_text import equation_of
 from ddefind._search.make_setup import make_setup
-from support.unchecked import unchecked
+from support.fits import simulated, unchecked
 
 TEXT = "x' = -k * x + a * u(t - tau)"
 VALUES = dict(k=1.0, a=2.0, tau=1.5, b=1.0)
@@ -72,8 +72,7 @@ def test_an_input_is_not_learned_but_traced():
     @jax.jit
     def read(leaves):
         traces.append(1)
-        u = jax.tree.unflatten(jax.tree.structure(table()), leaves)
-        return u(0.3)
+        return jax.tree.unflatten(jax.tree.structure(table()), leaves)(0.3)
 
     leaves = jax.tree.leaves(table())
     assert float(read(leaves)) == pytest.approx(float(table()(0.3)))
@@ -101,8 +100,7 @@ def test_knots_are_no_movers_and_smooth_kinks_have_fewer_images():
     assert counts == {"steps": 1, "linear": 1, "cubic": 1}
     model = dd.equation("x' = -k * x(t - tau) + u", inputs=("u",))
     for kind, images in (("steps", 3), ("linear", 2), ("cubic", 1)):
-        inputs = {"u": table(kind)}
-        problem = model.problem(k=1.0, tau=1.5, b=1.0, inputs=inputs)
+        problem = model.problem(k=1.0, tau=1.5, b=1.0, inputs={"u": table(kind)})
         points = points_of(problem, dd.RK4())
         assert sum(table >= 0 for table in points.tables) == images
 
@@ -136,8 +134,7 @@ def test_a_text_with_inputs():
 
 def test_formulas_of_time():
     model = dd.equation("x' = u(t - tau) - x", inputs=("u",))
-    given = model.with_inputs({"u": "where(t > 3, 1, 0)"})
-    problem = given.problem(tau=0.5, b=0.0)
+    problem = model.with_inputs({"u": "where(t > 3, 1, 0)"}).problem(tau=0.5, b=0.0)
     assert np.asarray(problem.known_times[0].times) == pytest.approx([3.0])
     found = dd.solve(problem, T, dd.RK4())([3.5, 4.5])[:, 0]
     np.testing.assert_allclose(found, [0, 1 - np.exp(-1)], atol=1e-7)
@@ -222,10 +219,8 @@ def test_a_delay_stays_where_an_input_is_known():
 
 def test_a_table_is_no_parameter_of_a_fit():
     model, problem = driven()
-    t = np.linspace(0, T, 40)
-    data = dd.Data(t, np.asarray(dd.solve(problem, T)(t)))
-    few = dd.LeastSquares(starts=4)
-    options: Any = {"optimizer": few, "intervals": False, "progress": False}
+    data = simulated(problem, np.linspace(0, T, 40))
+    options: Any = {"optimizer": dd.LeastSquares(starts=4), "intervals": False}
     found = dd.fit(model, data, inputs={"u": table()}, **options)
     assert found.values["tau"] == pytest.approx(1.5, abs=1e-3)
 
@@ -233,11 +228,8 @@ def test_a_table_is_no_parameter_of_a_fit():
 @pytest.mark.slow
 def test_a_fit_with_an_input():
     model, problem = driven()
-    t = np.linspace(0, T, 40)
-    x = np.asarray(dd.solve(problem, T)(t))
-    noise = 0.02 * np.random.default_rng(1).normal(size=x.shape)
-    data = dd.Data(t, x + noise)
-    found = dd.fit(model, data, inputs={"u": table()}, progress=False)
+    data = simulated(problem, np.linspace(0, T, 40), 0.02, seed=1)
+    found = dd.fit(model, data, inputs={"u": table()})
     assert found.best[found.names.index("tau")] == pytest.approx(1.5, abs=0.1)
     assert np.isfinite(found.predict(8.0).mean).all()
     with pytest.raises(ValueError, match="not known from 8 to"):

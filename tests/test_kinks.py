@@ -5,11 +5,10 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
+from support.fits import NEAR
 from support.method_of_steps import method_of_steps
-from support.options import QUIET, Options
 
 T = np.linspace(0, 10, 50)
-NEAR = dd.LeastSquares(starts=1)
 
 
 def thermostat(x, y, tau, t):
@@ -21,9 +20,7 @@ def switch(x, y, tau, t):
 
 
 def measured(rhs, tau, noise, seed):
-    start = np.array([0.3])
-    past = lambda t: start  # noqa: E731
-    x = method_of_steps(rhs, past, start, [tau], [], T[-1], 1e-6)(T)
+    x = method_of_steps(rhs, [0.3], [tau], T[-1], 1e-6)(T)
     return dd.Data(T, x + noise * np.random.default_rng(seed).normal(size=x.shape))
 
 
@@ -49,7 +46,7 @@ def test_a_minimum_at_a_kink_has_converged(seed):
     model = dd.equation("x' = a - r * max(x(t - tau) - c, 0) - d * x")
     data = measured(thermostat, 1.2, 0.03, seed)
     start = {"a": 1.0, "r": 4.0, "c": 0.4, "d": 0.5, "b": 0.3, "tau": 1.2}
-    fit = dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
+    fit = dd.fit(model, data, parameters=start, **NEAR)
     assert fit.status.name == "converged_kink" and fit.status.ok
     assert "Converged: no move of up to a standard error lowers" in str(fit)
     assert lowest_around(fit) > -0.02
@@ -63,6 +60,5 @@ def test_where_the_sum_of_squares_jumps_nothing_is_claimed():
     model = dd.equation("x' = where(x(t - tau) > c, a, g) - d * x")
     start = {"c": 0.78, "a": 0.2, "g": 1.5, "d": 1.0, "b": 0.3, "tau": 1.0}
     data = measured(switch, 1.0, 0.02, 0)
-    how: Options = {"optimizer": NEAR, "intervals": False, "progress": False}
-    fit = dd.fit(model, data, parameters=start, **how)
+    fit = dd.fit(model, data, parameters=start, intervals=False, **NEAR)
     assert fit.status.name == "stuck" and not fit.status.ok

@@ -46,27 +46,6 @@ def cardiovascular():
     return dd.Problem(rhs, dd.Constant(past), 4.0)
 
 
-def cobweb():
-    def rhs(x, y, tau, t):
-        return jnp.stack([1.2 * (-0.5 * x[0] + 1.5 - 0.8 * y[1]), 0.6 * (x[0] - x[1])])
-
-    return dd.Problem(rhs, dd.Constant([0.4, 0.4]), 1.5)
-
-
-def delayed_growth():
-    def rhs(x, y, tau, t):
-        return 0.1 * jnp.stack([x[0], y[1]])
-
-    return dd.Problem(rhs, dd.Constant([0.1, 0.1]), 2.0)
-
-
-def mackey_glass():
-    def rhs(x, y, tau, t):
-        return 2 * y / (1 + y**9.65) - x
-
-    return dd.Problem(rhs, dd.Constant(0.5), 2.0)
-
-
 DECAY = dd.models.Exponential(0.0, -1.0)
 KNOWN = {
     "linear-unit-delay": Known(
@@ -83,7 +62,11 @@ KNOWN = {
         },
     ),
     "delayed-growth": Known(
-        delayed_growth(),
+        dd.Problem(
+            lambda x, y, tau, t: 0.1 * jnp.stack([x[0], y[1]]),
+            dd.Constant([0.1, 0.1]),
+            2.0,
+        ),
         20,
         {
             1: [0.11051709180756476, 0.11],
@@ -94,7 +77,13 @@ KNOWN = {
         },
     ),
     "cobweb": Known(
-        cobweb(),
+        dd.Problem(
+            lambda x, y, tau, t: jnp.stack(
+                [1.2 * (-0.5 * x[0] + 1.5 - 0.8 * y[1]), 0.6 * (x[0] - x[1])]
+            ),
+            dd.Constant([0.4, 0.4]),
+            1.5,
+        ),
         40,
         {
             10: [1.2444021261412277, 1.0604127937193055],
@@ -105,12 +94,7 @@ KNOWN = {
     "sine": Known(
         dd.Problem(DECAY, dd.Periodic(1.0, 1.0, 0.0), np.pi / 2),
         100,
-        {
-            1: [0.8414709848078964],
-            3: [0.14112000805986719],
-            5: [-0.9589242746631382],
-            7.853981633974483: [0.9999999999999997],
-        },
+        {t: [np.sin(t)] for t in (1.0, 3.0, 5.0, 2.5 * np.pi)},
     ),
     "delayed-logistic": Known(
         dd.Problem(dd.models.Logistic(0.3, 1.0), dd.Constant(0.1), 1.0),
@@ -131,7 +115,9 @@ KNOWN = {
         },
     ),
     "mackey-glass": Known(
-        mackey_glass(),
+        dd.Problem(
+            lambda x, y, tau, t: 2 * y / (1 + y**9.65) - x, dd.Constant(0.5), 2.0
+        ),
         200,
         {
             2: [0.9312574584025657],

@@ -24,7 +24,7 @@ from ddefind._problem.network_weights import named_networks
 from ddefind._report.sections import learned_functions
 from ddefind._results.network_functions import _arguments, chosen_function
 from ddefind.plots import plot_functions
-from support.unchecked import unchecked
+from support.fits import reloaded, unchecked
 
 TIMES = np.linspace(0, 20, 60)
 MODEL = dd.equation("x' = NN(x(t - tau)) - g * x", networks={"NN": dd.Network(width=4)})
@@ -94,8 +94,7 @@ class TestFunction:
         assert float(learned(0.8)) == pytest.approx(float(fit.problem.rhs.NN(0.8)[0]))
 
     def test_its_range_is_what_the_fitted_curve_visited(self, fit, learned):
-        tau = fit.values["tau"]
-        past = np.asarray(fit.solution(TIMES - tau))[:, 0]
+        past = np.asarray(fit.solution(TIMES - fit.values["tau"]))[:, 0]
         np.testing.assert_allclose(learned.range, [(past.min(), past.max())])
         assert len(learned.visited) == len(TIMES)
 
@@ -138,10 +137,7 @@ class TestFunction:
         assert len(plot_functions([learned, learned]).axes) == 2
 
     def test_a_saved_fit_has_it(self, fit, learned, tmp_path):
-        fit.save(tmp_path / "fit.json")
-        loaded = dd.load(tmp_path / "fit.json")
-        assert isinstance(loaded, dd.Estimate)
-        again = loaded.function("NN")
+        again = reloaded(fit, tmp_path).function("NN")
         np.testing.assert_allclose(again.band(0.8), learned.band(0.8))
         np.testing.assert_allclose(again.range, learned.range)
         assert str(again) == str(learned)
@@ -157,8 +153,7 @@ class TestFunction:
 
 @pytest.mark.parametrize("shape", [{"positive": True}, {"bounds": (-1.0, 2.0)}])
 def test_a_band_is_computed_before_the_shape(shape):
-    network = dd.Network(**shape).sized(1)
-    bend, straighten, rise = _shape_of(network)
+    bend, straighten, rise = _shape_of(dd.Network(**shape).sized(1))
     z = np.linspace(-8, 8, 33)[:, None]
     np.testing.assert_allclose(straighten(bend(z)), z, atol=1e-9)
     slope = (bend(z + 1e-5) - bend(z - 1e-5)) / 2e-5
@@ -242,8 +237,7 @@ class TestVisited:
         return jnp.asarray(t)[:, None] ** 2
 
     def visited(self, rhs, tau, history: Any = dd.Constant(0.5)):
-        problem = dd.Problem(rhs, history, tau)
-        return visited_arguments(problem, self.trajectory, self.T)
+        return visited_arguments(dd.Problem(rhs, history, tau), self.trajectory, self.T)
 
     def test_delays_that_vary_and_slopes(self):
         def rhs(x, y, tau, t, net=dd.Network(width=2)):

@@ -6,8 +6,8 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
+from support.fits import Options, simulated
 from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data, scipy_minimum
-from support.options import QUIET
 
 MODEL = dd.equation(LOGISTIC)
 
@@ -27,7 +27,7 @@ def away(fit, other) -> float:
 
 class TestAgainstScipy:
     def test_free(self):
-        fit = dd.fit(MODEL, logistic_data(), intervals=False, **QUIET)
+        fit = dd.fit(MODEL, logistic_data(), intervals=False)
         expected = expected_of(fit)
         best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected.cost, rtol=1e-9)
@@ -36,13 +36,12 @@ class TestAgainstScipy:
 
     def test_on_a_bound(self):
         bounds = {"K": dd.Parameter(upper=1.9), "r": dd.Parameter(lower=0.0)}
-        fit = dd.fit(
-            MODEL, logistic_data(), parameters=bounds, intervals=False, **QUIET
-        )
+        how: Options = {"parameters": bounds, "intervals": False}
+        fit = dd.fit(MODEL, logistic_data(), **how)
         assert fit.values["K"] == 1.9
         best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected_of(fit).cost, rtol=1e-6)
-        free = dd.fit(MODEL, logistic_data(), intervals=False, **QUIET)
+        free = dd.fit(MODEL, logistic_data(), intervals=False)
         assert free.loss < fit.loss
         assert all(minimum.theta[1] <= 1.9 for minimum in fit.minima)
 
@@ -59,7 +58,7 @@ class TestPriors:
     def fit(self, prior, data=None):
         given = {"c": dd.Parameter(lower=0.0, prior=prior)}
         data = self.data if data is None else data
-        return dd.fit(self.line, data, parameters=given, intervals=False, **QUIET)
+        return dd.fit(self.line, data, parameters=given, intervals=False)
 
     def test_gaussian(self):
         fit = self.fit(dd.GaussianPrior(mean=2.0, sd=0.1))
@@ -97,20 +96,13 @@ class TestPriors:
             )
 
 
-def scaled(size=1.0, time=1.0):
-    """Data in other units, and what the estimates then are."""
-    data = logistic_data()
-    units = {"r": 1 / time, "K": size, "b": size, "tau": time}
-    return dd.Data(time * data.t, size * data.x), units
-
-
 @pytest.mark.parametrize(
     "size, time", [(1e-9, 1.0), (1e9, 1.0), (1.0, 1e-3), (1.0, 1e3)]
 )
 def test_units_do_not_matter(size, time):
-    plain = dd.fit(MODEL, logistic_data(), intervals=False, **QUIET)
-    data, units = scaled(size, time)
-    fit = dd.fit(MODEL, data, intervals=False, **QUIET)
+    plain = dd.fit(MODEL, logistic_data(), intervals=False)
+    data, units = logistic_data(), {"r": 1 / time, "K": size, "b": size, "tau": time}
+    fit = dd.fit(MODEL, dd.Data(time * data.t, size * data.x), intervals=False)
     found = [fit.values[name] / units[name] for name in plain.names]
     assert away(plain, found) < 1e-2
     assert fit.status.ok
@@ -120,12 +112,10 @@ def test_units_do_not_matter(size, time):
 @pytest.mark.parametrize("far", [1e3, 1e6])
 def test_far_from_zero(far):
     model = dd.equation("x' = -a * (x(t - tau) - m)")
-    t = np.linspace(0, 10, 50)
     problem = model.problem(a=1.2, m=0.0, b=1.0, tau=1.0)
-    x = np.asarray(dd.solve(problem, T=10)(t))
-    x = x + 0.02 * np.random.default_rng(1).normal(size=x.shape)
-    near = dd.fit(model, dd.Data(t, x), intervals=False, **QUIET)
-    fit = dd.fit(model, dd.Data(t, x + far), intervals=False, **QUIET)
+    data = simulated(problem, np.linspace(0, 10, 50), 0.02, seed=1)
+    moved_data = dd.Data(data.t, data.x + far)
+    near, fit = (dd.fit(model, each, intervals=False) for each in (data, moved_data))
     moved = [fit.values[n] - far * (n in ("m", "b")) for n in near.names]
     assert away(near, moved) < 0.05 and fit.status.ok
 
@@ -136,12 +126,11 @@ def test_each_quantity_has_its_noise():
     x = np.asarray(dd.solve(MODEL.problem(TRUTH), T=10)(t))[:, 0]
     noise = np.random.default_rng(0).normal(size=(2, 50)) * [[0.2], [0.5]]
     both = np.stack([x + noise[0], 100 * x + noise[1]], axis=1)
-    data = dd.Data(t, both, names=("u", "w"))
-    fit = dd.fit(model, data, intervals=False, **QUIET)
+    fit = dd.fit(model, dd.Data(t, both, names=("u", "w")), intervals=False)
     assert fit.noise["u"] == pytest.approx(0.2, rel=0.3)
     assert fit.noise["w"] == pytest.approx(0.5, rel=0.3)
     known = dd.Data(t, both, sd=list(fit.noise.values()), names=("u", "w"))
-    assert away(fit, dd.fit(model, known, intervals=False, **QUIET).best) < 1e-2
+    assert away(fit, dd.fit(model, known, intervals=False).best) < 1e-2
     # Almost all that is known comes from w, whose noise is 0.005 of x.
     assert away(fit, list(TRUTH.values())) < 4
     assert fit.standard_errors["K"] < 0.002
@@ -159,7 +148,7 @@ def test_steps_become_finer_where_estimates_feel_them():
         "w": dd.Parameter(lower=0.3, upper=3.0),
         "c": dd.Parameter(lower=0.0, upper=2.0),
     }
-    fit = dd.fit(model, data, parameters=near, intervals=False, **QUIET)
+    fit = dd.fit(model, data, parameters=near, intervals=False)
     coarse = int(fit.setup.steps(fit.best[None])[0])
     assert fit.steps_per_delay > 2 * coarse
     assert fit.search_result.step_error < 0.05
@@ -168,7 +157,6 @@ def test_steps_become_finer_where_estimates_feel_them():
 
 
 def test_an_exact_fit_says_so():
-    data = logistic_data(noise=0.0)
-    fit = dd.fit(MODEL, data, steps_per_delay=20, intervals=False, **QUIET)
+    fit = dd.fit(MODEL, logistic_data(noise=0.0), steps_per_delay=20, intervals=False)
     assert fit.status.ok
     np.testing.assert_allclose(fit.best, list(TRUTH.values()), rtol=1e-3)

@@ -7,9 +7,8 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
+from support.fits import Options, unchecked
 from support.gradients import grid_for
-from support.options import Options
-from support.unchecked import unchecked
 
 PROBLEM = dd.Problem(
     dd.models.Exponential([-0.4, -0.9], [-1.3, 0.7]),
@@ -60,7 +59,8 @@ def test_sum_of_squares_with_gaps_replicates_and_deviations():
 @pytest.mark.parametrize("sd", [None, 0.3])
 def test_a_state_that_is_not_measured_does_not_count(sd):
     first = dd.Data(TIMES, DATA.x[:, 0], sd=sd, names="a")
-    seen = dd.Problem(PROBLEM.rhs, PROBLEM.history, PROBLEM.tau, observe=_first)
+    parts = PROBLEM.rhs, PROBLEM.history, PROBLEM.tau
+    seen = dd.Problem(*parts, observe=lambda x, t: x[:1])
     whole = first.select(["a", "b"])
     for route in (dd.Discrete(), dd.Forward(), dd.Adjoint()):
         options: Options = dict(gradient=route, solver=dd.RK2(), steps_per_delay=8)
@@ -68,10 +68,6 @@ def test_a_state_that_is_not_measured_does_not_count(sd):
         expected, of_first = dd.value_and_grad(seen, first, **options)
         assert float(loss) == pytest.approx(float(expected), rel=1e-12)
         assert float(gradient.tau) == pytest.approx(float(of_first.tau), rel=1e-10)
-
-
-def _first(x, t):
-    return x[:1]
 
 
 def test_a_deviation_of_zero_counts_only_where_something_was_measured():
@@ -86,12 +82,6 @@ def test_perfect_data_have_no_loss():
     assert value(dd.SumOfSquares(), data) < 1e-28
     # The spline through 9 points is not the trajectory between them.
     assert 1e-8 < value(dd.Integral(dd.L2()), data) < 1e-2
-
-
-def reference(cost, data, t):
-    """The integral by a very fine midpoint rule on [0, T]."""
-    target = CubicSpline(data.t, data.x)(t)
-    return np.mean(cost(trajectory(t, data.T), target)) * data.T
 
 
 COSTS = {
@@ -113,9 +103,9 @@ def test_integrals(key, data):
     times = {"from 0": TIMES, "late": np.array([0.7, 0.9, 2.0, 2.2, 3.7])}[data]
     data = dd.Data(times, np.cos(times)[:, None] * [1.0, 0.3])
     cost, plain = COSTS[key]
-    T = data.T
-    midpoints = (np.arange(40000) + 0.5) * T / 40000
-    expected = reference(plain, data, midpoints)
+    t = (np.arange(40000) + 0.5) * data.T / 40000  # a very fine midpoint rule
+    costs = plain(trajectory(t, data.T), CubicSpline(data.t, data.x)(t))
+    expected = np.mean(costs) * data.T
     rough = 1e-3 if key in ("L1", "Linf") else 1e-6
     assert value(dd.Integral(cost), data) == pytest.approx(expected, rel=rough)
 
@@ -165,8 +155,7 @@ def slopes(loss, tau):
     """One-sided derivatives for tau, by second-order differences."""
 
     def at(moved):
-        problem = dd.Problem(PROBLEM.rhs, PROBLEM.history, moved)
-        return value(loss, DATA, problem)
+        return value(loss, DATA, dd.Problem(PROBLEM.rhs, PROBLEM.history, moved))
 
     step = 1e-5
     f = [at(tau + k * step) for k in (-2, -1, 0, 1, 2)]

@@ -5,34 +5,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 import ddefind as dd
 from ddefind._fitting import many_searches
 from ddefind._many_fits import search as many_search
 from ddefind._many_fits.starts import Streams
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET, Options
+from support.fits import Options
+from support.method_of_steps import method_of_steps
 from support.repeats import mostly_slow
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 
 
 def growth(count, size=40, noise=0.05, seed=0):
-    """Delayed logistic growth by the method of steps, solved by scipy."""
-    t, x = np.linspace(0, 12, size), [lambda s: np.full_like(s, 0.4)]
-    for k in range(12):
-        past = x[-1]
-        step = solve_ivp(
-            lambda s, v, past=past: 1.2 * v * (1 - past(np.asarray(s - 1.0)) / 2.0),
-            (k, k + 1),
-            [float(past(np.asarray(float(k))))],
-            dense_output=True,
-            rtol=1e-9,
-            atol=1e-10,
-        ).sol
-        x.append(lambda s, step=step: step(s)[0])
-    clean = np.array([x[min(int(s), 11) + 1](np.asarray(s)) for s in t])
+    """Delayed logistic growth, not solved by the package."""
+
+    def rhs(x, y, tau, t):
+        return 1.2 * x * (1 - y[0] / 2.0)
+
+    t = np.linspace(0, 12, size)
+    clean = method_of_steps(rhs, [0.4], [1.0], 12.0, 1e-9)(t)[:, 0]
     random = np.random.default_rng(seed)
     return t, clean + noise * random.normal(size=(count, size))
 
@@ -55,7 +48,7 @@ def searched(monkeypatch):
 
 
 def test_data_from_scipy_are_fitted(searched):
-    many = dd.fit_many(MODEL, as_data(*growth(12)), **QUIET)
+    many = dd.fit_many(MODEL, as_data(*growth(12)))
     assert sum(searched) == 12
     truth = np.array([{"r": 1.2, "K": 2.0, "tau": 1.0}.get(n, 0.4) for n in many.names])
     errors = many.best - truth
@@ -67,7 +60,7 @@ def test_data_from_scipy_are_fitted(searched):
 def test_the_minima_are_those_of_single_fits(name, searched):
     experiment = EXPERIMENTS[name]
     sets = [experiment.data(0.1, repeat, exact=True) for repeat in range(4)]
-    options: Options = dict(parameters=experiment.bounds, **QUIET)
+    options: Options = dict(parameters=experiment.bounds)
     many = dd.fit_many(experiment.blank, sets, **options)
     assert sum(searched) == 4
     for number in (0, 3):
@@ -82,11 +75,11 @@ def test_the_minima_are_those_of_single_fits(name, searched):
 def test_a_fit_does_not_depend_on_the_others():
     t, x = growth(5)
     sets = as_data(t, x)
-    whole = dd.fit_many(MODEL, sets, seed=3, **QUIET)
-    part = dd.fit_many(MODEL, sets[2:4], seed=5, **QUIET)
+    whole = dd.fit_many(MODEL, sets, seed=3)
+    part = dd.fit_many(MODEL, sets[2:4], seed=5)
     np.testing.assert_array_equal(whole.best[2:4], part.best)
     np.testing.assert_array_equal(whole.loss[2:4], part.loss)
-    one = dd.fit_many(MODEL, sets[4], seed=7, **QUIET)
+    one = dd.fit_many(MODEL, sets[4], seed=7)
     np.testing.assert_array_equal(whole.best[4], one.best[0])
 
 
@@ -95,27 +88,27 @@ def test_times_gaps_and_deviations_may_differ():
     holes = x[1].copy()
     holes[[3, 17, 18]] = np.nan
     sets = [dd.Data(t, x[0]), dd.Data(t, holes), dd.Data(t[:31], x[2][:31])]
-    many = dd.fit_many(MODEL, sets, **QUIET)
+    many = dd.fit_many(MODEL, sets)
     for number, data in enumerate(sets):
-        alone = dd.fit(MODEL, data, intervals=False, **QUIET)
+        alone = dd.fit(MODEL, data, intervals=False)
         np.testing.assert_allclose(many.best[number], alone.best, rtol=1e-4)
     sd = np.linspace(0.02, 0.2, len(t))
-    known = dd.fit_many(MODEL, [dd.Data(t, each, sd=sd) for each in x], **QUIET)
-    alone = dd.fit(MODEL, dd.Data(t, x[3], sd=sd), intervals=False, **QUIET)
+    known = dd.fit_many(MODEL, [dd.Data(t, each, sd=sd) for each in x])
+    alone = dd.fit(MODEL, dd.Data(t, x[3], sd=sd), intervals=False)
     np.testing.assert_allclose(known.loss[3], alone.loss, rtol=1e-6)
 
 
 def test_what_cannot_be_searched_together_is_fitted_alone(searched):
     t, x = growth(2, size=15)
-    many = dd.fit_many(MODEL, as_data(t, x), noise="proportional", **QUIET)
+    many = dd.fit_many(MODEL, as_data(t, x), noise="proportional")
     assert searched == [] and np.isfinite(many.loss).all()
 
 
 def test_an_unusual_search_is_done_alone(searched):
     t, x = growth(2)
     x[1] = np.random.default_rng(5).normal(size=len(t))  # Nothing follows this.
-    many = dd.fit_many(MODEL, as_data(t, x), **QUIET)
-    alone = dd.fit(MODEL, dd.Data(t, x[1]), seed=1, intervals=False, **QUIET)
+    many = dd.fit_many(MODEL, as_data(t, x))
+    alone = dd.fit(MODEL, dd.Data(t, x[1]), seed=1, intervals=False)
     assert sum(searched) == 2
     np.testing.assert_array_equal(many.best[1], alone.best)
 
@@ -151,6 +144,5 @@ def test_steps_that_cannot_be_halved_end_no_batch(monkeypatch):
 
     monkeypatch.setattr(many_search, "STEP_TOLERANCE", 0.0)
     monkeypatch.setattr(many_search, "refine", refine)
-    method = dd.LeastSquares(starts=2)
-    found = dd.fit_many(MODEL, as_data(*growth(4)), optimizer=method, **QUIET)
+    found = dd.fit_many(MODEL, as_data(*growth(4)), optimizer=dd.LeastSquares(starts=2))
     assert refits and np.isfinite(found.best).all() and np.isfinite(found.loss).all()

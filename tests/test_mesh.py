@@ -63,7 +63,6 @@ def make_problem(k, jump=False, switch=None, delays=DELAYS):
 
 
 def reference(problem, T, tolerance=3e-14):
-    """The solution of scipy."""
     rhs = jax.tree.map(np.asarray, problem.rhs)
     delays = [float(tau) for tau in problem.tau]
     switches = np.asarray(problem.switch_times).tolist()
@@ -72,7 +71,7 @@ def reference(problem, T, tolerance=3e-14):
     def past(t):
         return np.array([1 + 0.3 * t])
 
-    return method_of_steps(rhs, past, start, delays, switches, T, tolerance)
+    return method_of_steps(rhs, start, delays, T, tolerance, past, switches)
 
 
 def mesh_of(problem, T, solver, step, capacity=2048, overlaps=False):
@@ -98,11 +97,7 @@ CASES = {
     "three delays": dict(k=3),
     "three, jump, switch": dict(k=3, jump=True, switch="parameter"),
 }
-OFTEN = [
-    (RK4, "three, jump, switch"),
-    (RK2, "two, switch"),
-    (EULER, "two, jump"),
-]
+OFTEN = [(RK4, "three, jump, switch"), (RK2, "two, switch"), (EULER, "two, jump")]
 
 
 @cache
@@ -181,8 +176,7 @@ def test_steps_of_a_twentieth(jump):
 
     def states(delays):
         moved = eqx.tree_at(lambda p: p.tau, problem, delays)
-        path = solve_mesh(moved, RK4, mesh, "forward")
-        return jax.vmap(path)(times)
+        return jax.vmap(solve_mesh(moved, RK4, mesh, "forward"))(times)
 
     x, slopes = eqx.filter_jit(lambda tau: (states(tau), jax.jacfwd(states)(tau)))(
         problem.tau
@@ -279,14 +273,10 @@ CROSSINGS = {
     "a switch and time zero": ((1.3, 0.9, 0.0), 2),
     "a switch and the end": ((1.3, 0.9, END), 2),
 }
+ENDS = ("time zero", "the end")
 # There x at the end, or everywhere, has a kink of its own.
-KINKS = {
-    ("a switch and time zero", False),
-    ("a switch and time zero", True),
-    ("a switch and the end", False),
-    ("a switch and the end", True),
-    ("a delay and the end", True),
-}
+KINKS = {("a delay and the end", True)}
+KINKS |= {(f"a switch and {place}", jump) for place in ENDS for jump in (False, True)}
 
 
 @pytest.mark.parametrize("jump", mostly_slow((False, True), (True,)))
@@ -335,8 +325,7 @@ def test_delays_of_every_size():
 
     def end(first, second):
         moved = eqx.tree_at(lambda p: p.tau, problem, (first, second))
-        found = mesh_of(moved, T, RK4, 0.05, 512, True)
-        path = solve_on(moved, RK4, found)
+        path = solve_on(moved, RK4, mesh_of(moved, T, RK4, 0.05, 512, True))
         return float(path(T)[0])
 
     short = [end(jnp.asarray(size * T), jnp.asarray(0.7)) for size in (1e-9, 1e-12)]
@@ -405,8 +394,7 @@ MANY = jnp.array([[1.0, 0.3], [0.4, 2.0], [3.0, 3.0], [0.9, 0.45]])
 
 
 def test_vmap_and_jit():
-    together = jax.jit(jax.vmap(solve_traced))(MANY)
-    for delays, found in zip(MANY, together):
+    for delays, found in zip(MANY, jax.jit(jax.vmap(solve_traced))(MANY)):
         problem = make_problem(2, True, "parameter", tuple(delays))
         alone = solve_on(problem, RK4, mesh_of(problem, 3.0, RK4, min(delays) / 10))
         np.testing.assert_allclose(found, alone(3.0)[0], rtol=1e-12)

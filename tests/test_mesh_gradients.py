@@ -48,9 +48,8 @@ def test_derivatives(number):
         np.testing.assert_allclose(squares[..., 0], states, rtol=0, atol=1e-11)
         np.testing.assert_allclose(squares[..., 1:], forward, rtol=0, atol=1e-10 * size)
         expected = np.einsum("cti,tip->cp", case.cotangents, forward)
-        size_back = np.abs(expected).max()
         np.testing.assert_allclose(
-            found.reverse, expected, rtol=0, atol=1e-11 * size_back
+            found.reverse, expected, rtol=0, atol=1e-11 * np.abs(expected).max()
         )
         if reach(structure, case) > 1.5:
             compared += 1

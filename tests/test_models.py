@@ -6,7 +6,7 @@ import pytest
 
 import ddefind as dd
 from ddefind import models
-from support.unchecked import unchecked
+from support.fits import unchecked
 
 X, Y = jnp.array([0.7, -1.2, 2.0]), jnp.array([1.5, 0.4, -0.3])
 TAU, T = jnp.asarray(0.8), jnp.asarray(2.5)
@@ -100,8 +100,7 @@ def test_neural_models_are_tanh_networks(width, tolerance):
     for w, b in hidden:
         assert w.shape[0] == width
         x = np.tanh(np.asarray(w) @ x + b)
-    found = model(X, Y, TAU, T)
-    np.testing.assert_allclose(found, weight @ x + bias, **tolerance)
+    np.testing.assert_allclose(model(X, Y, TAU, T), weight @ x + bias, **tolerance)
 
 
 def test_neural_networks_are_drawn_by_seed():

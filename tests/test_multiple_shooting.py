@@ -1,5 +1,7 @@
 """Multiple shooting: fits of systems that are themselves disturbed."""
 
+import json
+
 import numpy as np
 import pytest
 from studies import process_noise
@@ -16,6 +18,8 @@ from ddefind._shooting.joint_fit import (
     minus_two_log_likelihood,
 )
 from ddefind._shooting.process_noise import innovations, joint_problem, state_levels
+from support.command import refused, run
+from support.fits import reloaded
 from support.method_of_steps import method_of_steps
 
 FEW = dd.MultipleShooting(starts=4)
@@ -37,15 +41,10 @@ def test_nodes_divide_long_gaps_into_powers_of_two():
 
 
 def test_the_path_of_an_undisturbed_system_has_no_defects():
-    solved = method_of_steps(
-        lambda x, y, tau, t: x * (1 - y[0] / 2),
-        lambda t: np.array([0.5]),
-        np.array([0.5]),
-        [1.4],
-        [],
-        8.0,
-        1e-10,
-    )
+    def rhs(x, y, tau, t):
+        return x * (1 - y[0] / 2)
+
+    solved = method_of_steps(rhs, [0.5], [1.4], 8.0, 1e-10)
     largest = []
     for count in (41, 81):
         t = np.linspace(0, 8, count)
@@ -72,8 +71,7 @@ def test_the_likelihood_of_a_linear_system_is_exact():
     a, process, measurement = 0.7, 0.3, 0.1
     level = state_levels(x, False)
     noise = Noise(np.log([process / level[0, 0], measurement]), level)
-    start = evaluate(joint, noise, x, np.array([a]))
-    fit = fit_path(start, np.zeros(1), is_held=True)
+    fit = fit_path(evaluate(joint, noise, x, np.array([a])), np.zeros(1), is_held=True)
 
     z = -a * 0.2
     step = 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24
@@ -98,7 +96,7 @@ def population():
     system = SYSTEMS["population"]
     data = simulate(system, 1, 0.05, seed=2)[0]
     model = dd.equation(system.text)
-    return model, data, dd.fit(model, data, optimizer=FEW, progress=False)
+    return model, data, dd.fit(model, data, optimizer=FEW)
 
 
 def test_a_disturbed_population(population):
@@ -135,9 +133,7 @@ def test_predictions_follow_the_path_and_become_less_certain(population):
 
 def test_a_saved_fit_is_the_same(population, tmp_path):
     _, _, fit = population
-    fit.save(tmp_path / "fit.json")
-    again = dd.load(tmp_path / "fit.json")
-    assert isinstance(again, dd.Estimate)
+    again = reloaded(fit, tmp_path)
     assert str(again) == str(fit)
     assert again.intervals == fit.intervals
     assert np.allclose(again.predict(30.0).sd, fit.predict(30.0).sd)
@@ -150,10 +146,7 @@ def test_least_squares_names_it_where_residuals_are_alike(population):
     t, x = data.t, data.x
     wave = 0.3 * np.sin(0.9 * t)[:, None]
     plain = dd.fit(
-        model,
-        dd.Data(t, x + wave, names="x"),
-        optimizer=dd.LeastSquares(starts=8),
-        progress=False,
+        model, dd.Data(t, x + wave, names="x"), optimizer=dd.LeastSquares(starts=8)
     )
     assert plain.rejected
     assert "dd.MultipleShooting()" in str(plain)
@@ -186,6 +179,29 @@ def test_fits_that_are_refused():
         dd.fit(neutral, dd.Data(t[::50], np.cos(t[::50])), optimizer=FEW)
     with pytest.raises(ValueError, match="`starts` must be an integer"):
         dd.MultipleShooting(starts=0)
+
+
+def test_a_fit_on_the_command_line(here, capsys):
+    data = simulate(SYSTEMS["population"], 1, 0.05, seed=4)[0]
+    data.to_csv("data.csv")
+    fit = ("fit", "data.csv", "-e", SYSTEMS["population"].text, "--starts", 4)
+    assert run(*fit, "--method", "multiple-shooting", "--out", "result") == 0
+    assert "Process noise (estimated)" in capsys.readouterr().out
+    assert 'method = "multiple-shooting"' in (here / "result/fit.toml").read_text()
+    saved = dd.load("result")
+    assert isinstance(saved, dd.Estimate) and saved.process is not None
+    # The curve is the path that the system took.
+    t, x, low, high, *_ = np.loadtxt("result/curve.csv", delimiter=",", skiprows=1).T
+    assert np.all((low < x) & (x < high))
+    at_data = np.interp(data.t, t, x)
+    assert np.abs(at_data - saved.fitted[:, 0]).max() < 0.02
+    table = json.loads((here / "result/result.json").read_text())["table"]
+    assert [row["name"] for row in table] == ["r", "K", "b", "tau"]
+
+
+def test_an_unknown_method_is_refused(capsys):
+    said = refused(capsys, "fit", "a.csv", "-e", "x' = -x", "--method", "shooting")
+    assert "`--method` must be least-squares or multiple-shooting" in said
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from ddefind._search.make_setup import make_setup, make_study_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
 from ddefind._search.setup import effective_count
 from ddefind._search.squares import ScaledRows
+from support.fits import Options
 from support.method_of_steps import method_of_steps
-from support.options import Options
 
 TAU, LOSS, NOISE = 2.0, 1.0, 0.03
 
@@ -30,16 +30,11 @@ def feedback(y):
 
 def trajectory(t):
     """x' = feedback(x(t - tau)) - x, by an integrator that is not ours."""
-    solution = method_of_steps(
-        lambda x, y, tau, t: feedback(y[0]) - LOSS * x,
-        lambda t: np.array([0.5]),
-        np.array([0.5]),
-        (TAU,),
-        (),
-        float(t[-1]),
-        1e-9,
-    )
-    return solution(t)[:, 0]
+
+    def rhs(x, y, tau, t):
+        return feedback(y[0]) - LOSS * x
+
+    return method_of_steps(rhs, [0.5], [TAU], float(t[-1]), 1e-9)(t)[:, 0]
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +47,7 @@ def data():
 @pytest.fixture(scope="module")
 def fit(data):
     model = dd.equation("x' = NN(x(t - tau)) - g * x")
-    networks = {"NN": dd.Network(width=8)}
-    return dd.fit(model, data, networks=networks, progress=False)
+    return dd.fit(model, data, networks={"NN": dd.Network(width=8)})
 
 
 def test_the_delay_the_rate_and_the_function_are_found(fit, data):
@@ -91,8 +85,7 @@ def test_stored_rows_give_the_normal_equations(data):
     parts = [dd.Experiment(data, label="a"), dd.Experiment(records, label="b")]
     problems, together = joined(parts, [problem] * 2, [None] * 2)
     how = None, ({}, {}), dd.RK4(), 10
-    both = make_study_setup(problems, together, *how)[0]
-    for setup in (alone, both):
+    for setup in (alone, make_study_setup(problems, together, *how)[0]):
         model, points = setup.model, setup.points(np.array([0.1]))
         assert model.misfit.stores_rows
         theta = jnp.asarray(setup.guess)
@@ -130,8 +123,7 @@ def test_fits_with_networks_are_compared_by_their_evidence(fit):
     best = fit.search_result.best
     gram = np.array(best.gram)
     gram[0, 1:, 1:] *= np.exp(0.1)
-    stiffer = replace(best, gram=gram)
-    rise = score(fit.setup, stiffer)[0] - score(fit.setup, best)[0]
+    rise = score(fit.setup, replace(best, gram=gram))[0] - score(fit.setup, best)[0]
     assert rise == pytest.approx(0.1 * len(fit.names))
 
 
@@ -165,8 +157,7 @@ def test_that_a_network_can_compensate_is_reported(fit, data):
     """A network of x and of the delayed x contains every linear term of x."""
     assert fit.verdicts["g"] == "determined"
     model = dd.equation("x' = NN(x, x(t - tau)) - g * x")
-    networks = {"NN": dd.Network(width=4)}
-    other = dd.fit(model, data, networks=networks, progress=False)
+    other = dd.fit(model, data, networks={"NN": dd.Network(width=4)})
     assert other.verdicts["g"] != "determined"
     assert "network can compensate for a change of `g`" in str(other)
 
@@ -184,7 +175,7 @@ def test_a_fit_with_many_weights_is_by_least_squares(data):
     """Above 200 weights, which once was descent from one start."""
     problem = dd.Problem(dd.Network(width=60), dd.Constant(0.5), tau=1.0)
     settings = {"tau": dd.Fixed(2.0), "history.b": dd.Fixed(0.5)}
-    how: Options = {"optimizer": dd.LeastSquares(starts=2), "progress": False}
+    how: Options = {"optimizer": dd.LeastSquares(starts=2)}
     found = dd.fit(problem, data, parameters=settings, intervals=False, **how)
     assert len(found.names) == 241
     assert 0.7 < found.noise["x"] / NOISE < 1.4
@@ -194,13 +185,12 @@ def test_too_few_values_for_a_network_are_refused():
     model = dd.equation("x' = NN(x(t - tau)) - g * x")
     few = dd.Data([0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 1.5, 1.0, 1.2])
     with pytest.raises(ValueError, match="5 measured values are too few to learn a"):
-        dd.fit(model, few, progress=False)
+        dd.fit(model, few)
 
 
 def test_the_problem_itself_is_one_of_the_starts(fit, data):
     """So that a fit that was good is not lost when it is fitted again."""
-    problem = fit.problem
-    setup = make_setup(problem, data, None, dd.RK4(), 10)[0]
+    setup = make_setup(fit.problem, data, None, dd.RK4(), 10)[0]
     points, noise = setup.points(np.array([NOISE])), np.array([NOISE])
     random = np.random.default_rng(0)
     theta = explore._network_starts(setup, 3, points, noise, random)
@@ -211,5 +201,4 @@ def test_the_problem_itself_is_one_of_the_starts(fit, data):
 def test_the_status_of_a_fit_with_networks(fit):
     ends = {"converged_slowly", "converged_step", "most_probable"}
     assert fit.status.ok and fit.status.name in ends
-    moved = replace(fit.search_result.best, status=np.full(1, PROBABLE))
-    assert moved.converged.all()
+    assert replace(fit.search_result.best, status=np.full(1, PROBABLE)).converged.all()

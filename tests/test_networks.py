@@ -11,12 +11,16 @@ import pytest
 import ddefind as dd
 from ddefind._fitting.scaled_networks import scaled_together
 from ddefind._problem.network import networks_in
+from support.fits import reloaded
 
 T = np.linspace(0, 20, 101)
 # The mean 1 and the standard deviation 0.5, the slope -0.7 to 0.7.
 WAVE = 1 + np.sqrt(0.5) * np.sin(T)
 DATA = dd.Data(T, WAVE)
 TWO = dd.Data(T, np.stack([WAVE, 3 * np.cos(T)], axis=1))
+
+
+PAST = dd.Constant(1.0)
 
 
 def scaled_networks(problem, data):
@@ -26,6 +30,11 @@ def scaled_networks(problem, data):
 def one_network(problem):
     (network,) = networks_in(problem)
     return network
+
+
+def scaled_network(rhs, history: Any = PAST, data=DATA, **options):
+    """The one network of such a problem, with its scales."""
+    return one_network(scaled_networks(dd.Problem(rhs, history, 1.0, **options), data))
 
 
 def term(x, y, tau, t, g=1.0, net=dd.Network(width=4)):
@@ -104,28 +113,21 @@ def test_networks_as_right_hand_side_history_and_observation():
     whole: Any = dd.Problem(dd.Network(width=3), dd.Constant([1.0, 2.0]), (1.0, 2.0))
     network = whole.rhs.network
     assert (network.inputs, network.outputs) == (6, 2)
-    problem: Any = dd.Problem(
-        lambda x, y, tau, t: jnp.stack([-y[1], x[0]]),
-        dd.Network(width=3),
-        1.0,
-        observe=dd.Network(width=2, outputs=3),
-    )
+    parts = lambda x, y, tau, t: jnp.stack([-y[1], x[0]]), dd.Network(width=3)
+    problem: Any = dd.Problem(*parts, 1.0, observe=dd.Network(width=2, outputs=3))
     history = problem.history.network
     assert (history.inputs, history.outputs) == (1, 2)
     assert problem.observe.network.inputs == 2 and problem.observed == 3
-    both = dd.Problem(dd.Network(outputs=2), dd.Network(), 1.0)
-    assert both.dimension == 2
+    assert dd.Problem(dd.Network(outputs=2), dd.Network(), 1.0).dimension == 2
 
 
 def test_a_network_that_computes_a_delay():
     tau = dd.Delay(lambda t, x, net=dd.Network(width=2, positive=True): net(x, t)[0])
-    problem = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), tau)
-    assert one_network(problem).inputs == 2
+    assert one_network(dd.Problem(lambda x, y, tau, t: -y, PAST, tau)).inputs == 2
 
 
 def test_networks_inside_of_compiled_functions_find_their_sizes():
-    problem = dd.Problem(jax.jit(term), dd.Constant(1.0), 1.0)
-    assert one_network(problem).inputs == 1
+    assert one_network(dd.Problem(jax.jit(term), PAST, 1.0)).inputs == 1
 
 
 def test_what_networks_cannot_find_out_is_said():
@@ -136,9 +138,9 @@ def test_what_networks_cannot_find_out_is_said():
         return net(x) + net(x, y)
 
     with pytest.raises(ValueError, match="never called"):
-        dd.Problem(unused, dd.Constant(1.0), 1.0)
+        dd.Problem(unused, PAST, 1.0)
     with pytest.raises(ValueError, match="with 1 and with 2 inputs"):
-        dd.Problem(twice, dd.Constant(1.0), 1.0)
+        dd.Problem(twice, PAST, 1.0)
     with pytest.raises(ValueError, match="no weights yet"):
         dd.Network()(1.0)
     with pytest.raises(ValueError, match="3 outputs, but the state has 2"):
@@ -148,7 +150,7 @@ def test_what_networks_cannot_find_out_is_said():
 
 
 def test_scales_are_no_parameters_of_gradients():
-    problem = dd.Problem(term, dd.Constant(1.0), 1.0)
+    problem = dd.Problem(term, PAST, 1.0)
 
     def end(problem):
         return jnp.sum(dd.solve(problem, T=2.0)(2.0))
@@ -164,8 +166,8 @@ def close(actual, expected, share=0.1):
 
 
 def test_the_scales_of_a_term():
-    problem = dd.Problem(term, dd.Constant(1.0), 1.0)
-    network = one_network(scaled_networks(problem, DATA))
+    problem = dd.Problem(term, PAST, 1.0)
+    network = scaled_network(term)
     close(network.center, [1.0])
     close(network.scale, [0.5])
     close(network.size, [np.hypot(0.5, 0.5)], 0.05)  # of the slope and of g * x
@@ -178,8 +180,7 @@ def test_the_size_of_a_network_that_is_multiplied():
     def rhs(x, y, tau, t, net=dd.Network(width=4)):
         return 10 * net(y)
 
-    network = one_network(scaled_networks(dd.Problem(rhs, dd.Constant(1.0), 1.0), DATA))
-    close(network.size, [0.05], 0.01)
+    close(scaled_network(rhs).size, [0.05], 0.01)
 
 
 def test_the_scales_of_functions_of_time_and_of_inputs():
@@ -188,20 +189,19 @@ def test_the_scales_of_functions_of_time_and_of_inputs():
     def rhs(x, y, tau, t, u=table, net=dd.Network(width=4)):
         return net(t, u(t - tau)) - x  # u is not known before time zero
 
-    network = one_network(scaled_networks(dd.Problem(rhs, dd.Constant(1.0), 1.0), DATA))
+    network = scaled_network(rhs)
     close(network.center, [10.0, 3.0])
     close(network.scale, [20 / np.sqrt(12), np.sqrt(0.5)])
 
 
 def test_the_scales_of_a_history():
-    problem = dd.Problem(lambda x, y, tau, t: -y, dd.Network(width=4), 1.0)
-    network = one_network(scaled_networks(problem, DATA))
+    network = scaled_network(lambda x, y, tau, t: -y, dd.Network(width=4))
     np.testing.assert_allclose(network.center, [0.0], atol=1e-12)
     np.testing.assert_allclose(network.scale, [2.0])
     close(network.offset, [1.0])
     close(network.size, [0.5])
-    positive = dd.Problem(problem.rhs, dd.Network(width=4, positive=True), 1.0)
-    assert one_network(scaled_networks(positive, DATA)).offset == 0
+    positive = dd.Network(width=4, positive=True)
+    assert scaled_network(lambda x, y, tau, t: -y, positive).offset == 0
 
 
 def test_a_term_of_two_states_and_a_state_that_was_not_measured():
@@ -209,13 +209,12 @@ def test_a_term_of_two_states_and_a_state_that_was_not_measured():
         eaten = net(x[0], y[1])[0]
         return jnp.stack([x[0] - eaten, eaten - x[1]])
 
-    problem = dd.Problem(rhs, dd.Constant([1.0, 1.0]), 1.0)
-    network = one_network(scaled_networks(problem, TWO))
+    past = dd.Constant([1.0, 1.0])
+    network = scaled_network(rhs, past, TWO)
     close(network.scale, [0.5, 3 / np.sqrt(2)])
     # The larger one of the two slopes, and of the other term beside it.
     close(network.size, [3.0])
-    hidden = dd.Problem(rhs, problem.history, 1.0, observe=lambda x, t: 2 * x[1:] + 1)
-    network = one_network(scaled_networks(hidden, DATA))
+    network = scaled_network(rhs, past, observe=lambda x, t: 2 * x[1:] + 1)
     close(network.center, [1.0, 0.0])
     close(network.scale, [1.0, 0.25])
     close(network.size, [np.hypot(0.25, 0.25)], 0.05)
@@ -225,59 +224,50 @@ def test_networks_in_what_is_observed():
     def observe(x, t, net=dd.Network(width=2)):
         return x + net(x)
 
-    past = dd.Constant(1.0)
-    problem = dd.Problem(lambda x, y, tau, t: -y, past, 1.0, observe=observe)
-    network = one_network(scaled_networks(problem, DATA))
-    close(network.size, [0.5])
+    close(scaled_network(lambda x, y, tau, t: -y, observe=observe).size, [0.5])
 
 
 def test_experiments_share_their_scales():
-    problem = dd.Problem(term, dd.Constant(1.0), 1.0)
-    other = dd.Data(T, WAVE + 10)
-    first, second = scaled_together([problem, problem], [DATA, other])
+    problem = dd.Problem(term, PAST, 1.0)
+    first, second = scaled_together([problem, problem], [DATA, dd.Data(T, WAVE + 10)])
     close(one_network(first).center, [6.0])
     np.testing.assert_array_equal(one_network(first).scale, one_network(second).scale)
 
 
 def test_too_few_values_and_compiled_functions():
     few = dd.Data([0.0, 1.0, 2.0], [1.0, 2.0, 1.5])
-    problem = dd.Problem(jax.jit(term), dd.Constant(1.0), 1.0)
-    network = one_network(scaled_networks(problem, few))
+    compiled = jax.jit(term)
+    network = scaled_network(compiled, data=few)
     assert np.all(np.isfinite(network.scale)) and network.size > 0
-    plain = dd.Problem(term, dd.Constant(1.0), 1.0)
-    networks = [one_network(scaled_networks(p, DATA)) for p in (problem, plain)]
-    np.testing.assert_allclose(networks[0].size, networks[1].size)
+    expected = scaled_network(term).size
+    np.testing.assert_allclose(scaled_network(compiled).size, expected)
 
 
 def test_a_network_in_a_condition_of_jax_has_no_scales():
     def rhs(x, y, tau, t, net=dd.Network(width=2)):
         return jax.lax.cond(t > 1, lambda y: net(y), lambda y: -net(y), y)
 
-    problem = dd.Problem(rhs, dd.Constant(1.0), 1.0)
-    assert one_network(problem).inputs == 1
-    assert not one_network(scaled_networks(problem, DATA)).has_scales
+    assert one_network(dd.Problem(rhs, PAST, 1.0)).inputs == 1
+    assert not scaled_network(rhs).has_scales
 
 
 def test_a_fit_has_scales_and_comes_back_from_a_file(tmp_path):
     history = dd.Network(width=2, positive=True)
-    rhs = dd.Network(width=2, bounds=(-1.0, 1.0))
-    problem = dd.Problem(rhs, history, 1.0)
-    options: Any = dict(epochs=3, progress=False, optimizer=dd.Adam(0.01))
+    problem = dd.Problem(dd.Network(width=2, bounds=(-1.0, 1.0)), history, 1.0)
+    options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     fit = dd.fit(problem, DATA, **options)
     close(fit.problem.rhs.network.scale, [0.5, 0.5])
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json").problem
+    loaded = reloaded(fit, tmp_path, dd.FitResult).problem
     assert loaded.rhs.network.bounds == (-1.0, 1.0) and loaded.history.network.positive
     expected = np.asarray(dd.solve(fit.problem, T=5)(T[:20]))
     np.testing.assert_array_equal(dd.solve(loaded, T=5)(T[:20]), expected)
 
 
 def test_a_network_in_code_of_the_user_gets_its_saved_scales(tmp_path):
-    problem = dd.Problem(term, dd.Constant(1.0), 1.0)
-    options: Any = dict(epochs=3, progress=False, optimizer=dd.Adam(0.01))
+    problem = dd.Problem(term, PAST, 1.0)
+    options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     fit = dd.fit(problem, DATA, **options)
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json", problem=problem).problem
+    loaded = reloaded(fit, tmp_path, dd.FitResult, problem=problem).problem
     expected = one_network(fit.problem)
     np.testing.assert_array_equal(one_network(loaded).center, expected.center)
     np.testing.assert_array_equal(loaded.rhs.net(0.3), fit.problem.rhs.net(0.3))

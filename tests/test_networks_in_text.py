@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._cli.fit_arguments import networks_of
+from ddefind._cli.fit_settings import networks_of
 from ddefind._cli.model_file import names_in_equation
 from ddefind._cli.parse_options import parse_networks
 from ddefind._equation.problem_text import equation_of
 from support.command import refused
+from support.fits import reloaded
 
 T = np.linspace(0, 10, 40)
 DATA = dd.Data(T, 1 + 0.5 * np.sin(T), names=["x"])
@@ -114,21 +115,18 @@ def test_text_and_latex_keep_the_network():
     model = dd.equation(text)
     assert str(model) == text
     assert r"\mathrm{NN}_{\mathrm{uptake}}\left(x(t - \tau), t\right)" in model.latex()
-    problem = model.problem(r=1.0, b=1.0, tau=1.0)
-    assert str(equation_of(problem)) == text
+    assert str(equation_of(model.problem(r=1.0, b=1.0, tau=1.0))) == text
 
 
 def test_a_fit_of_a_text_comes_back_from_a_file(tmp_path):
     model = dd.equation("x' = NN(x(t - tau)) - g * x")
     small = {"NN": dd.Network(width=2, increasing=True)}
-    options: Any = dict(epochs=3, progress=False, optimizer=dd.Adam(0.01))
+    options: Any = dict(epochs=3, optimizer=dd.Adam(0.01))
     start = dict(g=1.0, b=1.0, tau=1.0)
     fit = dd.fit(model, DATA, networks=small, parameters=start, **options)
-    network = fit.problem.rhs.NN
-    np.testing.assert_allclose(network.center, [1.0], atol=0.15)
+    np.testing.assert_allclose(fit.problem.rhs.NN.center, [1.0], atol=0.15)
     assert "NN(x(t - tau))" in str(equation_of(fit.problem))
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json")
+    loaded = reloaded(fit, tmp_path, dd.FitResult)
     assert str(loaded.model) == str(fit.model)
     assert loaded.problem.rhs.NN.increasing
     expected = np.asarray(dd.solve(fit.problem, T=5)(T[:20]))

@@ -5,18 +5,19 @@ import pytest
 from scipy import stats
 
 import ddefind as dd
+from ddefind._fitting.read_tasks import with_noise_of
 from ddefind._search.likelihood import FittedNoise, noise_interval
 from ddefind.noise._gaussian import AbstractGaussian
-from support.least_squares_problems import LOGISTIC
-from support.options import QUIET, Options
-from support.unchecked import unchecked
+from support.fits import Options, reloaded, unchecked
+from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
+from support.repeats import mostly_slow
 
 MODEL = dd.equation(LOGISTIC)
 T = np.linspace(0, 12, 60)
 TRUE = {"r": 1.2, "K": 40.0, "b": 12.0, "tau": 1.2}
 X = np.asarray(dd.solve(MODEL.problem(TRUE), T=12)(T))[:, 0]
 # From the truth, so that tests take little time.
-NEAR: Options = {"parameters": TRUE, "optimizer": dd.LeastSquares(starts=1), **QUIET}
+NEAR: Options = {"parameters": TRUE, "optimizer": dd.LeastSquares(starts=1)}
 PAIRS = {
     "gaussian": (dd.noise.Gaussian(2.0), lambda f: stats.norm(f, 2.0)),
     "proportional": (dd.noise.Proportional(0.1), lambda f: stats.norm(f, 0.1 * f)),
@@ -88,8 +89,7 @@ def test_gaussian_noise_by_likelihood_is_least_squares():
 
 
 def test_a_search_without_start_values_finds_the_noise():
-    data = dd.Data(T, drawn("lognormal", seed=2))
-    fit = dd.fit(MODEL, data, noise="lognormal", **QUIET)
+    fit = dd.fit(MODEL, dd.Data(T, drawn("lognormal", seed=2)), noise="lognormal")
     for name, value in {**TRUE, "x.factor": 1.2}.items():
         low, high = fit.intervals[name]
         assert low < value < high
@@ -102,8 +102,7 @@ def test_counts_are_compared_predicted_and_kept(tmp_path):
     words = ("poisson", "negative-binomial")
     fits = {word: dd.fit(MODEL, data, noise=word, **NEAR) for word in words}
     fits["least squares"] = dd.fit(MODEL, data, **NEAR)
-    found = dd.compare(fits)
-    assert found.best == "poisson"
+    assert dd.compare(fits).best == "poisson"
     fit = fits["poisson"]
     expected = stats.poisson.logpmf(data.x[:, 0], fit.fitted[:, 0]).sum()
     assert np.isclose(fit.criteria.log_likelihood, expected, rtol=1e-9)
@@ -113,9 +112,8 @@ def test_counts_are_compared_predicted_and_kept(tmp_path):
     said = fit.predict(12.0)
     inside = (said.noisy_low <= said.low) & (said.high <= said.noisy_high)
     assert np.all(said.noisy_low >= 0) and np.all(inside)
-    fit.save(tmp_path / "counts.json")
-    again = dd.load(tmp_path / "counts.json")
-    assert isinstance(again, dd.Estimate) and str(again) == str(fit)
+    again = reloaded(fit, tmp_path)
+    assert str(again) == str(fit)
     assert np.allclose(again.predict(12.0).noisy_high, said.noisy_high)
     assert np.array_equal(again.residuals, fit.residuals)
     scatter = again.bootstrap(60).standard_errors["K"]
@@ -126,8 +124,7 @@ def test_counts_are_compared_predicted_and_kept(tmp_path):
 
 @pytest.mark.slow
 def test_poisson_noise_that_is_too_small_is_named():
-    y = drawn("negative-binomial")
-    fit = dd.fit(MODEL, dd.Data(T, y), noise="poisson", **NEAR)
+    fit = dd.fit(MODEL, dd.Data(T, drawn("negative-binomial")), noise="poisson", **NEAR)
     assert fit.rejected and '`noise="negative-binomial"`' in str(fit)
 
 
@@ -215,10 +212,9 @@ def test_flags_of_values_below_a_limit():
 
 
 def test_all_values_below_a_limit_are_refused():
-    t = np.linspace(0, 5, 12)
-    data = dd.Data(t, np.full(12, 0.1), below=np.ones(12, bool))
+    data = dd.Data(np.linspace(0, 5, 12), np.full(12, 0.1), below=np.ones(12, bool))
     with pytest.raises(dd.DataError, match="All values of 'x' are below a limit"):
-        dd.fit(dd.equation("x' = -k * x(t - tau)"), data, **QUIET)
+        dd.fit(dd.equation("x' = -k * x(t - tau)"), data)
 
 
 def test_log_normal_values_around_zero_are_zero():
@@ -226,3 +222,43 @@ def test_log_normal_values_around_zero_are_zero():
     mean, sd = np.array([0.0, 2.0]), np.array([0.0, 0.1])
     low, high = noise_interval(noise, mean, sd, 1.96)
     assert low[0] == high[0] == 0.0 and 0 < low[1] < 2.0 < high[1]
+
+
+# The likelihood at values that are not the best.
+
+TRUE_NOISE = {
+    "gaussian": dd.noise.Gaussian(0.3),
+    "proportional": dd.noise.Proportional(0.1),
+    "combined": dd.noise.Combined(0.2, 0.05),
+    "lognormal": dd.noise.LogNormal(1.1),
+    "poisson": dd.noise.Poisson(),
+    "negative-binomial": dd.noise.NegativeBinomial(0.1),
+    "student": dd.noise.Student(0.3, 4.0),
+}
+
+
+@pytest.mark.parametrize(
+    "word", mostly_slow(TRUE_NOISE, always=("combined", "negative-binomial", "student"))
+)
+def test_derivatives_of_the_likelihood_are_those_of_differences(word):
+    """Of values that were measured, and of some that are only known to be below 11."""
+    t, noise = np.linspace(0, 10, 30), TRUE_NOISE[word]
+    truth = MODEL.problem(TRUTH | {"K": 20.0, "b": 8.0})
+    f = np.asarray(dd.solve(truth, T=10)(t))
+    y = noise.draw(f, np.asarray(noise.eta()), np.random.default_rng(0))
+    data = dd.Data(t, np.maximum(y, 11.0), below=y < 11.0)
+    assert data.below is not None and 3 < data.below.sum() < 20
+    setup = setup_of(with_noise_of(MODEL.blank, data, word), data)
+    theta = np.array([1.7, 21.0, 7.0, 1.05, *(1.2 * setup.guess[4:])])
+    if word == "lognormal":
+        theta[4] = 1.15
+    found = normal_function(setup)
+    gram = found(theta, 24).gram
+    differences = []
+    for j, value in enumerate(theta):
+        move = 1e-5 * value * (np.arange(len(theta)) == j)
+        high, low = (found(theta + s * move, 24).gram[0, 0] for s in (1, -1))
+        differences.append((high - low) / (2e-5 * value))
+    scale = np.abs(differences).max()
+    assert np.allclose(2 * gram[0, 1:], differences, rtol=1e-6, atol=1e-7 * scale)
+    assert np.linalg.eigvalsh(gram[1:, 1:]).min() >= -1e-9 * np.abs(gram).max()

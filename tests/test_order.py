@@ -22,10 +22,6 @@ SOLVERS = [kind() for kind in KINDS]
 STEPS = (30, 60, 120)
 
 
-def name(value):
-    return type(value).__name__
-
-
 def test_every_public_solver_is_among_them():
     public = [getattr(dd, each) for each in dir(dd)]
     kinds = {kind for kind in public if inspect.isclass(kind)}
@@ -121,7 +117,7 @@ def dense_error(solution, exact):
 
 @pytest.mark.parametrize("error", [node_error, dense_error], ids=["nodes", "between"])
 @pytest.mark.parametrize("key", CASES)
-@pytest.mark.parametrize("solver", SOLVERS, ids=name)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: type(solver).__name__)
 def test_every_solver_has_its_order(solver, key, error):
     _, exact = case(key)
     errors = [error(solution, exact) for solution in solutions(key, solver, 4.0)]
@@ -144,6 +140,5 @@ def test_rk4_is_exact_on_cubics_with_one_step_a_delay():
     s = t - 1
     first, second = 2 - t, 1 - 2 * s + s**2 / 2
     u = t - 2
-    third = -0.5 - u + u**2 - u**3 / 6
-    exact = np.select([t <= 1, t <= 2], [first, second], third)
+    exact = np.select([t <= 1, t <= 2], [first, second], -0.5 - u + u**2 - u**3 / 6)
     np.testing.assert_allclose(solution(t)[:, 0], exact, rtol=0, atol=1e-14)

@@ -235,37 +235,6 @@ def test_transforms_have_finite_slopes_far_out():
     assert np.all(np.isfinite(slopes[2:])) and np.all(np.isfinite(slopes[1]))
 
 
-def test_split_and_join_take_a_problem_apart_and_together():
-    fixed = {"theta_0": dd.Fixed(), "a": dd.Fixed(), "b[0]": dd.Fixed(9.0)}
-    found, filled, z = free_parameters(PROBLEM, fixed)
-    learned, fixed = found.split(filled)
-    assert learned.rhs.theta_0 is None and fixed.rhs.theta_0 is not None
-    assert learned.history.a is None and learned.history.b is not None
-    joined = found.join(jnp.asarray(z) + 1, learned)
-    assert joined.rhs.theta_0 is None
-    np.testing.assert_array_equal(joined.history.b, [9.0, 9.0])
-    whole = eqx.combine(joined, fixed)
-    assert eqx.tree_equal(whole, found.problem(z + 1, filled))
-    np.testing.assert_array_equal(whole.rhs.theta_2, [4.0, 5.0])
-
-
-def test_a_fixed_delay_stays_among_what_a_grid_needs():
-    found, filled, z = free_parameters(PROBLEM, {"tau": dd.Fixed(0.7)})
-    learned, _ = found.split(filled)
-    assert float(found.join(jnp.asarray(z), learned).tau) == 0.7
-
-
-def test_join_for_lanes_has_a_last_axis_more():
-    found, filled, z = free_parameters(PROBLEM, BOUNDED | {"b[0]": dd.Fixed(9.0)})
-    learned, _ = found.split(filled)
-    many = jnp.stack([z, z + 0.1, z - 0.1], axis=-1)
-    together = found.join(many, learned)
-    for lane in range(3):
-        one = jax.tree.leaves(found.join(many[:, lane], learned))
-        for mine, single in zip(jax.tree.leaves(together), one):
-            np.testing.assert_allclose(mine[..., lane], single, rtol=1e-15)
-
-
 def test_the_gradient_of_join_has_no_scatter():
     # A scatter would keep a training loop from becoming one kernel.
     settings = BOUNDED | {"b": dd.Tied("theta_2"), "theta_2[0]": dd.Fixed()}

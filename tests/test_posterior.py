@@ -9,7 +9,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference.posterior import _make_posterior
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
+from support.fits import NEAR
 
 T = np.linspace(0, 5, 40)
 X = np.exp(-0.7 * T) + 0.05 * np.random.default_rng(0).normal(size=40)
@@ -18,8 +18,7 @@ X = np.exp(-0.7 * T) + 0.05 * np.random.default_rng(0).normal(size=40)
 def decay(sd=None, **settings):
     settings = {"k": dd.Parameter(0.5, lower=0.0, upper=3.0), "b": 1.0, **settings}
     model = dd.equation("x' = -k * x")
-    data = dd.Data(T, X, sd=sd)
-    return dd.fit(model, data, parameters=settings, **NEAR)
+    return dd.fit(model, dd.Data(T, X, sd=sd), parameters=settings, **NEAR)
 
 
 @pytest.mark.parametrize("sd", [None, 0.05])
@@ -27,8 +26,7 @@ def decay(sd=None, **settings):
 def test_the_potential_energy_is_minus_the_logarithm_of_the_posterior(sd):
     """For x = b exp(-k t), with everything written out; and its gradient against
     differences."""
-    prior = dd.GaussianPrior(1.0, 0.2)
-    fit = decay(sd, b=dd.Parameter(1.0, prior=prior))
+    fit = decay(sd, b=dd.Parameter(1.0, prior=dd.GaussianPrior(1.0, 0.2)))
     posterior = _make_posterior(fit.uncertainty)
     energy = jax.jit(lambda w: posterior.potential(w))
     slope = jax.jit(jax.grad(lambda w: posterior.potential(w)))

@@ -7,7 +7,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference.derived import derive
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR
+from support.fits import NEAR
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,7 @@ def two_states():
 def test_the_mean_is_the_trajectory_also_beyond_the_data(fit):
     times = np.array([25.0, 0.0, 3.3, 10.0, 3.3])
     found = fit.predict(times)
-    n = fit.steps_per_delay
-    expected = dd.solve(fit.problem, 25.0, fit.solver, n)(times)
+    expected = dd.solve(fit.problem, 25.0, fit.solver, fit.steps_per_delay)(times)
     np.testing.assert_allclose(found.mean, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(found.t, times)
     np.testing.assert_array_equal(found.sd[2], found.sd[4])
@@ -51,8 +50,7 @@ def test_the_band_is_as_wide_as_the_trajectories_of_resampled_fits(fit):
     for row in values:
         solution = dd.solve(free.problem_at(row, fit.problem), 14.0, fit.solver, n)
         paths.append(np.asarray(solution(times)))
-    spread = np.std(paths, axis=0)
-    np.testing.assert_allclose(found.sd, spread, rtol=0.2)
+    np.testing.assert_allclose(found.sd, np.std(paths, axis=0), rtol=0.2)
     half = fit.uncertainty.quantile(0.9) * found.sd
     np.testing.assert_allclose(found.high - found.mean, half)
     noisy = fit.uncertainty.quantile(0.9) * np.hypot(found.sd, fit.noise["x"])
@@ -77,12 +75,13 @@ def test_changed_parameters_are_known_and_the_others_as_sure_as_before(fit):
     expected = dd.solve(problem, 8.0, fit.solver, 60)([0.0, 4.0, 8.0])
     np.testing.assert_allclose(found.mean, expected, rtol=1e-5)
     assert found.sd[0, 0] == 0 < found.sd[1, 0]
-    with pytest.raises(ValueError, match="There is no parameter 'taux'"):
-        fit.predict(5.0, {"taux": 1.0})
-    with pytest.raises(ValueError, match="`tau` must be positive"):
-        fit.predict(5.0, {"tau": 0.0})
-    with pytest.raises(ValueError, match="'tau' needs one finite number"):
-        fit.predict(5.0, {"tau": np.nan})
+    for changed, message in (
+        ({"taux": 1.0}, "There is no parameter 'taux'"),
+        ({"tau": 0.0}, "`tau` must be positive"),
+        ({"tau": np.nan}, "'tau' needs one finite number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit.predict(5.0, changed)
 
 
 def test_fixed_parameters_change_wherever_they_stand():
@@ -149,8 +148,7 @@ def test_derived_quantities_by_the_delta_method(fit):
     half = fit.uncertainty.quantile(0.95) * found.standard_error
     assert found.interval == pytest.approx((found.value - half, found.value + half))
     assert str(found).startswith("theta_0 * tau = -") and "95% interval [" in str(found)
-    same = fit.derived("rhs.theta_0 * tau")
-    assert same.standard_error == found.standard_error
+    assert fit.derived("rhs.theta_0 * tau").standard_error == found.standard_error
     assert fit.derived("2 * pi").standard_error == 0
     wide = fit.derived("exp(tau) / max(b, 1)", level=0.99)
     narrow = fit.derived("exp(tau) / max(b, 1)", level=0.5)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.options import Options
-from support.unchecked import unchecked
+from support.fits import Options, unchecked
 
 MODEL, PAST = dd.models.Logistic(1.0, 1.0), dd.Constant(0.1)
 DATA = dd.Data([0.0, 1.0], [1.0, 2.0])
@@ -69,8 +68,7 @@ def test_several_delays_are_parameters_with_names():
     def rhs(x, y, tau, t):
         return y["growth"] - tau["rest"] * y["rest"]
 
-    problem = dd.Problem(rhs, PAST, {"rest": 5.0, "growth": 2.0})
-    names = dd.parameter_values(problem)
+    names = dd.parameter_values(dd.Problem(rhs, PAST, {"rest": 5.0, "growth": 2.0}))
     assert names["growth"] == 2.0 and names["rest"] == 5.0
 
 

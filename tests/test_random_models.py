@@ -58,7 +58,7 @@ def test_the_integrator_agrees_with_scipy(number, cases):
 
     times = each.times - each.start
     delays = [each.truth[name] for name in lags]
-    solution = method_of_steps(rhs, lambda t: b, b, delays, [], times[-1], 1e-9)
+    solution = method_of_steps(rhs, b, delays, times[-1], 1e-9)
     found = integrate(each.text, each.truth, times)
     assert found is not None
     error = np.abs(found - solution(times)) / np.std(found, axis=0)

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import ddefind as dd
 from ddefind._cli.examples_command import logistic_data
-from support.data_sets import equal_data as equal
+from support.fits import equal_data as equal
 from test_documentation import ROOT, run
 
 NAN = np.nan
@@ -74,8 +74,7 @@ SPOKEN = {"row numbers", "row numbers from 1", "names in a comment", "text besid
 @pytest.mark.parametrize("name", SAME)
 def test_files_that_say_the_same(name, read):
     data = read(SAME[name])
-    x = [[1.5, 3], [NAN, 4], [-2000, 5]]
-    equal(data, [0, 0.5, 2], x, ["x", "y"])
+    equal(data, [0, 0.5, 2], [[1.5, 3], [NAN, 4], [-2000, 5]], ["x", "y"])
     assert data.sd is None and data.origin == 0.0 and data.label == "lake"
     assert bool(data.notes) == (name in SPOKEN)
 
@@ -482,8 +481,7 @@ def test_comments_within_quotes_take_no_longer_than_other_lines(read):
 
 @pytest.mark.parametrize("dates", [False, True])
 def test_many_rows(read, dates):
-    n = 50_000
-    times = np.arange(n)
+    times = np.arange(50_000)
     cells = times.astype("datetime64[m]") if dates else times
     rows = "".join(f"{t},{0.5 * i}\n" for i, t in enumerate(cells))
     start = time.process_time()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import ddefind as dd
+from support.fits import unchecked
 from support.malformed import malformed
-from support.unchecked import unchecked
 
 MALFORMED = malformed()
 
@@ -88,10 +88,7 @@ OPTIONS = {
 STARTS = {
     "a number": (5, "`start`: the times are dates, but it is 5"),
     "no date": ("soon", "`start`: 'soon' is no date"),
-    "late": (
-        "2024-01-02",
-        "`start` is 2024-01-02, but the first time is 2024-01-01",
-    ),
+    "late": ("2024-01-02", "`start` is 2024-01-02, but the first time is 2024-01-01"),
     "a zone": ("2023-01-02T00:00Z", "`start`: .* has a time zone, but the dates"),
     "ambiguous": ("01/02/2023", "`start`: '01/02/2023' is ambiguous"),
 }

@@ -30,11 +30,7 @@ def read(tmp_path, monkeypatch):
 
 def test_a_column_names_the_experiment(read):
     low, high = read(
-        "a.csv",
-        files={"a.csv": GROUPS},
-        group="id",
-        values=("dose",),
-        inputs=("u",),
+        "a.csv", files={"a.csv": GROUPS}, group="id", values=("dose",), inputs=("u",)
     )
     assert (low.data.label, high.data.label) == ("low", "high")
     assert low.data.names == high.data.names == ("x",)
@@ -70,13 +66,8 @@ def test_inputs_and_doses_in_files_of_their_own(read):
         "T.csv": "date,T\n2019-12-01,1\n2021-01-01,3\n",
         "doses.csv": "date,amount,every,count,experiment\n2020-01-02,D,0.5,2,a\n",
     }
-    a, b = read(
-        "a.csv",
-        "b.csv",
-        files=files,
-        inputs={"u": "T.csv:T", "v": "sin(t)"},
-        doses={"x": "doses.csv"},
-    )
+    outside = {"inputs": {"u": "T.csv:T", "v": "sin(t)"}, "doses": {"x": "doses.csv"}}
+    a, b = read("a.csv", "b.csv", files=files, **outside)
     assert a.inputs["u"].t.tolist() == [-31, 366]
     assert b.inputs["u"].t.tolist() == [-62, 335]
     assert a.inputs["v"] == "sin(t)"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.data_sets import equal_data as equal
+from support.fits import equal_data as equal
 
 openpyxl = pytest.importorskip("openpyxl")
 

@@ -120,8 +120,7 @@ def test_doubts_are_set_off(page, tmp_path):
     assert "No test of the residuals contradicts this model." in page.words
     assert not any(a.get("class") == "doubt" for _, a in page.elements)
     constant = dd.equation("x' = -k * x(t - tau)")
-    search = dd.LeastSquares(starts=4)
-    wrong = dd.fit(constant, logistic_data(), optimizer=search)
+    wrong = dd.fit(constant, logistic_data(), optimizer=dd.LeastSquares(starts=4))
     wrong.report(tmp_path / "wrong.html")
     found = Page((tmp_path / "wrong.html").read_text())
     count = len(wrong.failed_checks)
@@ -154,8 +153,7 @@ def test_its_pictures_are_whole(page):
     pictures = re.findall(r"<svg class.*?</svg>(?=\n|</div>)", page.text, re.DOTALL)
     assert len(pictures) == 1 + len(page.charts()) + 1  # formula, charts, loop
     for picture in pictures:
-        tree = ET.fromstring(picture)
-        assert tree.attrib["role"] == "img"
+        assert ET.fromstring(picture).attrib["role"] == "img"
         assert not re.search(r"nan|inf\b", picture)
 
 
@@ -163,8 +161,7 @@ def test_the_fit_comes_back_from_the_page(fit, page, tmp_path):
     import base64
 
     (link,) = [a for _, a in page.elements if a.get("download") == "fit.json"]
-    saved = base64.b64decode(link["href"].split(",")[1])
-    (tmp_path / "fit.json").write_bytes(saved)
+    (tmp_path / "fit.json").write_bytes(base64.b64decode(link["href"].split(",")[1]))
     assert str(dd.load(tmp_path / "fit.json")) == str(fit)
 
 
@@ -228,8 +225,7 @@ def test_gaps_stay_gaps():
 
 
 def test_many_values_are_thinned_and_said():
-    data = Data(np.arange(10_000.0), np.arange(10_000.0))
-    (dots,), note = data_series(data, 0, 500)
+    (dots,), note = data_series(Data(np.arange(10_000.0), np.arange(10_000.0)), 0, 500)
     assert len(dots.y) == 500 and dots.y[-1] == 9999
     assert note == "500 of the 10,000 values are drawn."
     assert list(thinned(3, 5)) == [0, 1, 2]

@@ -30,8 +30,7 @@ def study(tmp_path_factory):
     for label, b in ((HOSTILE, 1.0), ("high", 2.0)):
         truth = model.problem({"k": 1.0, "tau": 0.5, "b[0]": b, "b[1]": 0.5})
         x = np.asarray(dd.solve(truth, T=6.0)(t)) + 0.05 * random.normal(size=(15, 2))
-        data = dd.Data(t, x, names=("x", "y"), label=label)
-        experiments.append(dd.Experiment(data))
+        experiments.append(dd.Experiment(dd.Data(t, x, names=("x", "y"), label=label)))
     search = dd.LeastSquares(starts=2)
     path = tmp_path_factory.mktemp("study") / "study.html"
     dd.fit(model, experiments, optimizer=search, intervals=False).report(path)
@@ -152,8 +151,7 @@ def test_paper_gets_the_pictures(opened, demo):
     page.emulate_media(media="print")
     assert count(page, "figure .picture") == 9
     assert count(page, "canvas") == 0 and count(page, "nav") == 0
-    text = page.evaluate("getComputedStyle(document.body).color")
-    assert text == "rgb(27, 31, 36)"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 31, 36)"
     assert page.pdf()[:4] == b"%PDF"
 
 

@@ -6,8 +6,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference.residual_tests import LEVEL, _spread, run_tests
 from ddefind.paper import EXPERIMENTS
-from support.options import NEAR, QUIET
-from support.unchecked import unchecked
+from support.fits import NEAR, unchecked
 
 T = np.linspace(0, 5, 60)
 DECAY = dd.equation("x' = -k * x")
@@ -53,8 +52,7 @@ def test_a_right_model_passes():
 
 
 def test_errors_of_computation_are_no_noise():
-    computed = np.exp(-0.7 * T) + 1e-7 * np.sin(2 * T)
-    fit = decay(computed)
+    fit = decay(np.exp(-0.7 * T) + 1e-7 * np.sin(2 * T))
     assert not fit.checks and not fit.rejected
     assert "more closely than measurements scatter" in str(fit)
     assert "more closely" not in str(decay(noisy(1e-3)))
@@ -124,8 +122,7 @@ def test_given_noise_is_held_against_chi_square():
 
 def test_a_perfect_fit_and_a_few_values_are_not_judged():
     assert decay(np.exp(-0.7 * T)).checks == ()
-    few = decay(noisy(times=T[::12]), times=T[::12])
-    assert few.checks == ()
+    assert decay(noisy(times=T[::12]), times=T[::12]).checks == ()
     two = decay(noisy(times=T[:2]), times=T[:2])
     assert "There are no more values (2) than parameters (2)" in str(two)
     # Two values, two parameters: a perfect fit that knows nothing of its errors.
@@ -145,8 +142,7 @@ def test_a_bound_and_coarse_steps_are_said():
     assert not alone.is_determined and alone.reason == "On a bound: `k`."
     assert np.isinf(fit.standard_errors["k"]) and np.isfinite(fit.standard_errors["b"])
     assert fit.derived("k * b").reason == "On a bound, and taken as known: `k`."
-    search_result = fit.search_result
-    object.__setattr__(search_result, "step_error", 0.4)
+    object.__setattr__(fit.search_result, "step_error", 0.4)
     assert "The solver's steps matter: with half of them" in str(fit)
 
 
@@ -155,7 +151,7 @@ def test_a_second_minimum_is_said():
     model = dd.equation("x' = w^2 - 0.02 * w", history=[0.0])
     x = 0.5 * T + 0.05 * np.random.default_rng(2).normal(size=60)
     settings = {"w": dd.Parameter(lower=-2.0, upper=2.0)}
-    fit = dd.fit(model, dd.Data(T, x), parameters=settings, **QUIET)
+    fit = dd.fit(model, dd.Data(T, x), parameters=settings)
     assert "Another minimum fits about as well" in str(fit)
     assert fit.intervals["w"][0] < -0.6 and fit.intervals["w"][1] > 0.6
     assert fit.verdicts["w"] == "weakly determined"
@@ -185,8 +181,7 @@ def test_the_true_model_wins_also_against_a_larger_one():
     start = {"k": 0.5, "b": 1.0}
     for name, text in (("larger", "x' = -k * x - c"), ("wrong", "x' = -k")):
         settings = start | ({"c": 0.1} if name == "larger" else {})
-        model = dd.equation(text)
-        fits[name] = dd.fit(model, data, parameters=settings, **NEAR)
+        fits[name] = dd.fit(dd.equation(text), data, parameters=settings, **NEAR)
     found = dd.compare(fits)
     assert found.labels == ("decay", "larger", "wrong") and found.best == "decay"
     assert found.weights.sum() == pytest.approx(1) and found.weights[0] > 0.7
@@ -194,8 +189,7 @@ def test_the_true_model_wins_also_against_a_larger_one():
     lines = str(found).splitlines()
     assert lines[0].split()[:3] == ["model", "k", "log"]
     assert lines[1].startswith("decay ") and "<table>" in found._repr_html_()
-    same = dd.compare([fits["wrong"], fits["decay"]])
-    assert same.best == "x' = -k * x"
+    assert dd.compare([fits["wrong"], fits["decay"]]).best == "x' = -k * x"
 
 
 def test_only_fits_of_the_same_data_are_compared():
@@ -221,8 +215,7 @@ def test_only_fits_of_the_same_density_are_compared():
     with pytest.raises(ValueError, match="of x, and of log_x"):
         data = dd.Data(T, np.log(np.abs(noisy())), names=["log_x"])
         logarithm = dd.equation("log_x' = -k")
-        settings = {"k": 0.5, "b": 0.0}
-        other = dd.fit(logarithm, data, parameters=settings, **NEAR)
+        other = dd.fit(logarithm, data, parameters={"k": 0.5, "b": 0.0}, **NEAR)
         dd.compare([one, other])
 
 
@@ -230,22 +223,14 @@ def test_every_free_parameter_counts():
     """On a bound, or without influence: the model could have used it."""
     start = {"k": 0.5, "b": 1.0}
     bound = {"c": dd.Parameter(0.2, lower=0.1)}
-    texts = {"x' = -k * x": {}, "x' = -k * x - c + 0.1": bound}
-    plain, bounded = [
-        dd.fit(
-            dd.equation(text),
-            dd.Data(T, noisy()),
-            parameters={**start, **more},
-            intervals=False,
-            **NEAR,
-        )
-        for text, more in texts.items()
-    ]
+    data = dd.Data(T, noisy())
+    plain = dd.fit(DECAY, data, parameters=start, intervals=False, **NEAR)
+    model, start = dd.equation("x' = -k * x - c + 0.1"), {**start, **bound}
+    bounded = dd.fit(model, data, parameters=start, intervals=False, **NEAR)
     assert bounded.values["c"] == 0.1
     assert bounded.criteria.parameters == plain.criteria.parameters + 1
-    assert bounded.criteria.bic == pytest.approx(
-        plain.criteria.bic + np.log(60), abs=0.01
-    )
+    expected = plain.criteria.bic + np.log(60)
+    assert bounded.criteria.bic == pytest.approx(expected, abs=0.01)
 
 
 @pytest.mark.slow
@@ -286,11 +271,11 @@ def test_a_level_is_a_share(level):
 
 
 def test_minima_have_the_unit_of_the_loss():
-    fit = dd.fit(DECAY, dd.Data(T, noisy()), intervals=False, **QUIET)
+    fit = dd.fit(DECAY, dd.Data(T, noisy()), intervals=False)
     assert fit.minima[0].loss == pytest.approx(fit.loss)
 
 
 def test_many_fits_are_of_one_equation():
     other = dd.equation("x' = -k")
     with pytest.raises(ValueError, match="different equations"):
-        dd.fit_many(unchecked([DECAY, other]), dd.Data(T, noisy()), **QUIET)
+        dd.fit_many(unchecked([DECAY, other]), dd.Data(T, noisy()))

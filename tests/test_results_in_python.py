@@ -2,7 +2,7 @@
 line, saved fits whose model is code, and the messages for wrong arguments."""
 
 import sys
-from typing import Any
+from typing import Any, assert_type
 
 import equinox as eqx
 import jax
@@ -10,26 +10,23 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.options import QUIET
-from support.unchecked import unchecked
+from support.fits import NEAR, reloaded, simulated, unchecked
 
 T = np.linspace(0, 4, 30)
 MODEL = dd.equation("x' = -k * x(t - tau)")
 START = {"k": 1.0, "b": 1.0, "tau": 1.5}
-EXACT = np.asarray(dd.solve(MODEL.problem(START), 4.0)(T))[:, 0]
-DATA = dd.Data(T, EXACT + 0.01 * np.random.default_rng(0).normal(size=30))
-NEAR = dd.LeastSquares(starts=1)
+DATA = simulated(MODEL.problem(START), T, 0.01)
 
 
 @pytest.fixture(scope="module")
 def fit():
-    return dd.fit(MODEL, DATA, parameters=START, optimizer=NEAR, **QUIET)
+    return dd.fit(MODEL, DATA, parameters=START, **NEAR)
 
 
 def test_data_without_names_are_in_the_order_of_the_model():
     two = np.stack([np.cos(T), np.sin(T)], axis=1)
     model = dd.equation("u' = -k * v(t - tau); v' = u")
-    fit = dd.fit(model, dd.Data(T, two), parameters=START, epochs=1, **QUIET)
+    fit = dd.fit(model, dd.Data(T, two), parameters=START, epochs=1)
     assert fit.data.names == ("u", "v")
     np.testing.assert_array_equal(fit.data.x, two)
     assert fit.data.notes == ("Columns are taken in the order u, v.",)
@@ -38,8 +35,7 @@ def test_data_without_names_are_in_the_order_of_the_model():
         dd.fit(model, three)
     # A problem that was made of a text has the names of the text.
     swapped = dd.Data(T, two[:, ::-1], names=["v", "u"])
-    problem = model.problem(k=1.0, b=1.0, tau=1.5)
-    fit = dd.fit(problem, swapped, epochs=1, **QUIET)
+    fit = dd.fit(model.problem(k=1.0, b=1.0, tau=1.5), swapped, epochs=1)
     np.testing.assert_array_equal(fit.data.x, two)
 
 
@@ -57,7 +53,7 @@ def test_data_frames(fit):
     frame = said.to_frame()
     assert len(frame) == 201 and set(frame["quantity"]) == {"x"}
     np.testing.assert_array_equal(frame["high"], said.high[:, 0])
-    batch = dd.fit_many(MODEL, [DATA] * 3, parameters=START, epochs=2, **QUIET)
+    batch = dd.fit_many(MODEL, [DATA] * 3, parameters=START, epochs=2)
     frame = batch.to_frame()
     np.testing.assert_array_equal(frame["k"], batch.best[:, 0])
     assert list(frame["status"]) == ["finished"] * 3
@@ -80,9 +76,9 @@ def growth(x, y, tau, t, r=1.0, g=eqx.nn.MLP(1, 1, 2, 1, key=jax.random.key(0)))
 
 def test_the_weights_of_a_network_stand_in_no_table(tmp_path):
     problem = dd.Problem(growth, dd.Neural(1, width=3, depth=1), tau=1.0)
-    squares = dd.fit(problem, DATA, optimizer=NEAR, intervals=False, **QUIET)
-    descent = dd.fit(problem, DATA, epochs=2, **QUIET)
-    batch = dd.fit_many(problem, [DATA] * 2, epochs=2, **QUIET)
+    squares = dd.fit(problem, DATA, intervals=False, **NEAR)
+    descent = dd.fit(problem, DATA, epochs=2)
+    batch = dd.fit_many(problem, [DATA] * 2, epochs=2)
     assert " of 7 weights determined by the data" in str(squares)
     for found in (squares, descent, batch):
         header, first, second, *rest = str(found).splitlines()
@@ -92,9 +88,7 @@ def test_the_weights_of_a_network_stand_in_no_table(tmp_path):
     for found in (squares, descent):
         assert [row["name"] for row in found.summary()] == ["r", "tau"]
         assert len(found.values) == 19
-        found.save(tmp_path / "fit.json")
-        saved = dd.load(tmp_path / "fit.json")
-        assert isinstance(saved, dd.SavedFit) and saved.values == found.values
+        assert reloaded(found, tmp_path, dd.SavedFit).values == found.values
     assert list(batch.to_frame()) == ["loss", "status", "r", "tau"]
 
 
@@ -103,47 +97,35 @@ def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
         return -k * y
 
     problem = dd.Problem(rhs, dd.Constant(1.0), tau=1.5)
-    fit = dd.fit(problem, DATA, optimizer=NEAR, **QUIET)
-    fit.save(tmp_path / "fit.json")
-    saved = dd.load(tmp_path / "fit.json")
-    assert isinstance(saved, dd.SavedFit)
+    fit = dd.fit(problem, DATA, **NEAR)
+    saved = reloaded(fit, tmp_path, dd.SavedFit)
     for name in ("values", "intervals", "standard_errors", "verdicts", "noise"):
         assert getattr(saved, name) == getattr(fit, name)
     assert saved.to_frame().equals(fit.to_frame())
     with pytest.raises(AttributeError, match="`predict` needs the model.*problem="):
-        _ = unchecked(saved).predict
+        _ = saved.predict
     with pytest.raises(TypeError, match="right-hand side.*Give the whole problem"):
         dd.load(tmp_path / "fit.json", problem=unchecked(rhs))
-    saved.save(tmp_path / "again.json")
-    whole = dd.load(tmp_path / "again.json", problem=problem)
-    assert isinstance(whole, dd.Estimate)
+    whole = reloaded(saved, tmp_path, problem=problem)
     assert str(whole) == str(fit) and whole.verdicts == fit.verdicts
 
 
 @pytest.mark.parametrize("epochs", [None, 2])
 def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
     problem = MODEL.with_history("affine").problem(k=1.0, a=0.0, b=1.0, tau=1.5)
-    method = NEAR if epochs is None else None
-    fit = dd.fit(problem, DATA, optimizer=method, epochs=epochs, **QUIET)
-    fit.save(tmp_path / "fit.json")
-    loaded = dd.load(tmp_path / "fit.json")
-    assert type(loaded) is type(fit) and str(loaded) == str(fit)
+    fit = dd.fit(problem, DATA, **(NEAR if epochs is None else {"epochs": epochs}))
+    loaded = reloaded(fit, tmp_path, type(fit))
+    assert str(loaded) == str(fit)
     assert repr(loaded.model) == repr(fit.model) == repr(MODEL.with_history("affine"))
     # With another part it is no longer that text.
     other = dd.Problem(problem.rhs, problem.history, 1.5, observe=lambda x, t: 2 * x)
-    assert dd.fit(other, DATA, epochs=1, **QUIET).model is None
+    assert dd.fit(other, DATA, epochs=1).model is None
 
 
 def test_wrong_arguments_are_answered(fit):
-    def refused(
-        match: str,
-        kind: type[Exception] = ValueError,
-        data: Any = DATA,
-        model: Any = MODEL,
-        **options: Any,
-    ):
+    def refused(match, kind: Any = ValueError, model: Any = MODEL, **options: Any):
         with pytest.raises(kind, match=match):
-            dd.fit(model, data, **options)
+            dd.fit(model, **({"data": DATA} | options))
 
     refused("`parameters` maps names .* but got 5", TypeError, parameters=5)
     refused("`seed` must be an integer from 0 on, but got 'a'", seed="a")
@@ -159,3 +141,45 @@ def test_wrong_arguments_are_answered(fit):
         fit.profile(0)
     with pytest.raises(TypeError, match=r"its name \('k', 'b', 'tau'\), but got 0"):
         fit.predict(parameters={0: 1.0})
+
+
+# What `fit`, `fit_many` and `load` return is what type checkers see: pyright checks
+# each `assert_type`, and the tests the results.
+
+PROBLEM = dd.Problem(dd.models.Exponential(0.1, -1.0), dd.Constant(1.0), tau=1.5)
+
+
+def test_an_equation_is_fitted_by_least_squares():
+    fit = dd.fit(MODEL, DATA, intervals=False)
+    assert_type(fit, dd.Estimate)
+    assert type(fit) is dd.Estimate
+
+
+def test_the_method_decides(tmp_path):
+    squares = dd.fit(PROBLEM, DATA, intervals=False, **NEAR)
+    descent = dd.fit(PROBLEM, DATA, optimizer=dd.Adam(), epochs=2)
+    assert_type(squares, dd.Estimate)
+    assert_type(descent, dd.FitResult)
+    assert type(squares) is dd.Estimate and type(descent) is dd.FitResult
+    squares.save(tmp_path / "fit.json")
+    loaded = dd.load(tmp_path / "fit.json")
+    assert_type(loaded, dd.Estimate | dd.FitResult | dd.SavedFit)
+    whole = dd.load(tmp_path / "fit.json", problem=PROBLEM)
+    assert_type(whole, dd.Estimate | dd.FitResult)
+    assert type(loaded) is type(whole) is dd.Estimate
+
+
+def test_without_a_method_it_may_be_either():
+    fit = dd.fit(PROBLEM, DATA, epochs=2)
+    assert_type(fit, dd.Estimate | dd.FitResult)
+    assert type(fit) is dd.FitResult
+
+
+def test_many_fits_are_of_one_type():
+    squares = dd.fit_many(PROBLEM, [DATA, DATA], **NEAR)
+    descents = dd.fit_many(PROBLEM, [DATA, DATA], optimizer=dd.Adam(), epochs=2)
+    assert_type(squares, dd.FitBatch[dd.Estimate])
+    assert_type(descents[0], dd.FitResult)
+    assert type(squares[0]) is dd.Estimate and type(descents[1]) is dd.FitResult
+    assert squares[0].assessment is None  # many fits have no intervals
+    assert "were left out" in str(squares[0])

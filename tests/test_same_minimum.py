@@ -5,7 +5,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._search.same_minimum import first_at_minimum, is_mirror_image
-from support.options import QUIET
+from support.fits import simulated
 
 
 def test_the_rule_for_many_data_sets_is_that_for_each():
@@ -65,12 +65,11 @@ def test_minima_outside_of_a_narrow_interval_do_not_tie():
     """The signs of a frequency fit about as well, so that the wide interval contains
     both; the narrow one contains neither, and nothing says that it does."""
     model = dd.equation("x' = -k * x(t - tau) + cos(w * t) + 0.004 * w")
-    truth, t = {"k": 0.9, "w": 0.72, "tau": 0.6, "b": 0.5}, np.linspace(0, 20, 60)
-    exact = np.asarray(dd.solve(model.problem(truth), 20.0)(t))
-    noise = 0.1 * np.random.default_rng(0).standard_normal(exact.shape)
-    data, bounds = dd.Data(t, exact + noise), {"w": dd.Parameter(lower=-1, upper=1)}
+    truth = model.problem(k=0.9, w=0.72, tau=0.6, b=0.5)
+    data = simulated(truth, np.linspace(0, 20, 60), 0.1)
+    bounds = {"w": dd.Parameter(lower=-1, upper=1)}
     for level, is_tied in ((0.95, True), (0.5, False)):
-        fit = dd.fit(model, data, parameters=bounds, level=level, **QUIET)
+        fit = dd.fit(model, data, parameters=bounds, level=level)
         low, high = fit.intervals["w"]
         assert (low < -0.7 and high > 0.7) == is_tied
         assert ("The intervals contain both." in str(fit)) == is_tied

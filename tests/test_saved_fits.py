@@ -13,8 +13,7 @@ import ddefind as dd
 from ddefind._cli.main import main
 from ddefind._results.saved_file import FORMAT, VERSION, saved_text
 from ddefind._results.saved_fit import read_content
-from support.results import as_descent, load_estimate
-from support.unchecked import unchecked
+from support.fits import as_descent, load_estimate, unchecked
 from test_documentation import ROOT
 
 TEXT = "x' = r * x * (1 - x(t - tau) / K)"
@@ -108,17 +107,11 @@ def test_bounds_priors_ties_and_noise_come_back(path):
         "x' = r * x * (1 - x(t - tau) / K); x(t<=0) = K * s", observe="y = c * x"
     )
     data = dd.Data(TIMES, 2 * trajectory(), sd=0.1, names="y")
-    fit = dd.fit(
-        model,
-        data,
-        parameters={
-            "c": dd.Fixed(2.0),
-            "K": dd.Parameter(start=2.0, lower=1.0, upper=4.0),
-            "r": dd.Parameter(prior=dd.GaussianPrior(1.8, 0.1)),
-            "s": 0.2,
-        },
-        optimizer=dd.LeastSquares(starts=2),
-    )
+    bounded = dd.Parameter(start=2.0, lower=1.0, upper=4.0)
+    likely = dd.Parameter(prior=dd.GaussianPrior(1.8, 0.1))
+    parameters = {"c": dd.Fixed(2.0), "K": bounded, "r": likely, "s": 0.2}
+    two = dd.LeastSquares(starts=2)
+    fit = dd.fit(model, data, parameters=parameters, optimizer=two)
     fit.save(path)
     found = load_estimate(path)
     same(found, fit)
@@ -149,8 +142,7 @@ MODULES = [
 
 @pytest.mark.parametrize("problem", MODULES, ids=lambda p: type(p.rhs).__name__)
 def test_gradient_descent_of_the_packages_modules_comes_back(problem, path):
-    d = problem.dimension
-    data = dd.Data([0.0, 0.5, 1.0], np.ones((3, d)))
+    data = dd.Data([0.0, 0.5, 1.0], np.ones((3, problem.dimension)))
     options = {"optimizer": dd.SGD(1e-6), "solver": dd.Euler(), "steps_per_delay": 4}
     fit = dd.fit(problem, data, epochs=2, **options)
     fit.save(path)
@@ -255,8 +247,7 @@ def test_a_file_that_was_altered(saved, path):
     random = np.random.default_rng(1)
     digits = [i for i, c in enumerate(saved) if c.isdigit()]
     for place in random.choice(digits, 60, replace=False):
-        other = str((int(saved[place]) + 1) % 10)
-        altered = saved[:place] + other + saved[place + 1 :]
+        altered = saved[:place] + str((int(saved[place]) + 1) % 10) + saved[place + 1 :]
         if json.loads(altered) != json.loads(saved):  # the last digits may not matter
             refused(path, altered)
     assert "altered" in refused(path, saved.replace("lake", "pond"))
@@ -337,8 +328,7 @@ IGNORED = {"checksum", "format", "version", "ddefind"}
 def test_a_field_that_was_replaced_is_refused_or_harmless(saved, path, wrong):
     """Whatever stands in a field, under a right checksum: the file is refused by a
     sentence, or the fit that it gives can be shown."""
-    whole = json.loads(saved)
-    for keys in places(whole):
+    for keys in places(json.loads(saved)):
         if not keys or keys[0] in IGNORED:
             continue
         body = json.loads(saved)

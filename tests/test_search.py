@@ -5,7 +5,13 @@ import pytest
 from scipy.interpolate import CubicSpline, make_smoothing_spline
 
 import ddefind as dd
-from ddefind._data.smoothing import rough_noise, smooth, spread
+from ddefind._data.smoothing import (
+    rough_noise,
+    smooth,
+    smoothed,
+    smoothed_columns,
+    spread,
+)
 from ddefind._search import explore as _explore, levenberg_marquardt as _levenberg
 from ddefind._search.batches import RefinedFits, score, slow_frequency_limit
 from ddefind._search.bounds import delays_to_try, spacing
@@ -16,7 +22,6 @@ from ddefind._search.starts import (
     perturbed_starts,
 )
 from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data, setup_of
-from support.options import QUIET
 
 MODEL = dd.equation(LOGISTIC)
 DATA = logistic_data()
@@ -26,7 +31,7 @@ def plain(data=DATA, **parameters):
     return setup_of(MODEL.blank, data, parameters)
 
 
-def smoothed(t, x):
+def curve_of(t, x):
     curve = smooth(dd.Data(t, x))
     assert curve is not None
     return curve
@@ -37,7 +42,7 @@ class TestCurve:
     x = np.sin(2 * t) + 0.1 * np.random.default_rng(4).normal(size=60)
 
     def test_it_is_a_smoothing_spline(self):
-        curve = smoothed(self.t, self.x)
+        curve = curve_of(self.t, self.x)
         inside = np.linspace(self.t[0], self.t[-1], 200)
         found = curve.splines[0](inside)
         # The same family: for some penalty scipy's is the same curve.
@@ -52,7 +57,7 @@ class TestCurve:
         assert np.sqrt(np.mean((slope - 2 * np.cos(2 * inside)) ** 2)) < 0.5
 
     def test_it_is_the_natural_spline_through_its_values(self):
-        found = smoothed(self.t, self.x).splines[0]
+        found = curve_of(self.t, self.x).splines[0]
         same = CubicSpline(found.t, found.x, bc_type="natural")
         t = np.linspace(self.t[0], self.t[-1], 200).reshape(20, 10)
         np.testing.assert_allclose(found(t), same(t), atol=1e-10)
@@ -61,11 +66,11 @@ class TestCurve:
     def test_few_points_in_each_wave_are_no_straight_line(self):
         t = np.linspace(0, 40, 100)
         x = np.sign(np.sin(1.5 * t)) + 0.1 * np.random.default_rng(0).normal(size=100)
-        assert np.std(smoothed(t, x).x(t)) > 0.8 * np.std(x)
+        assert np.std(curve_of(t, x).x(t)) > 0.8 * np.std(x)
 
     def test_it_stays_in_the_range_of_the_data(self):
         x = np.exp(-3 * self.t)
-        found = smoothed(self.t, x).x(np.linspace(0, 6, 500))
+        found = curve_of(self.t, x).x(np.linspace(0, 6, 500))
         assert found.min() >= x.min() and found.max() <= x.max()
 
     def test_too_few_points_have_none(self):
@@ -79,6 +84,42 @@ class TestCurve:
     def test_spread_of_what_does_not_vary(self):
         x = np.array([[5.0, 0.0, np.nan]] * 3)
         np.testing.assert_array_equal(spread(dd.Data([0, 1, 2], x)), [5.0, 1.0, 1.0])
+
+
+# Splines through many columns are those through each column alone.
+
+RANDOM = np.random.default_rng(1)
+TIMES = {
+    "equal": np.linspace(0, 10, 101),
+    "few": np.linspace(3, 4, 5),
+    "random": np.sort(RANDOM.uniform(0, 10, 80)),
+    "very uneven": np.concatenate([np.geomspace(1e-6, 1, 20), np.arange(2.0, 12.0)]),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_each_column_has_its_own_spline(name):
+    t = TIMES[name]
+    x = np.sin(t)[:, None] + 0.1 * RANDOM.normal(size=(len(t), 70))
+    many = smoothed_columns(t, x)
+    for column in (0, 1, 63, 64, 69):
+        alone = smoothed(t, x[:, column])
+        np.testing.assert_allclose(many.x[:, column], alone.x, atol=1e-6)
+        assert many.curvatures[column] == pytest.approx(alone.curvatures)
+        place = np.linspace(t[0], t[-1], 33)
+        np.testing.assert_allclose(
+            many.slope(place)[:, column], alone.slope(place), rtol=1e-5, atol=1e-4
+        )
+
+
+def test_a_column_does_not_depend_on_the_others():
+    t = TIMES["equal"]
+    x = np.cos(t)[:, None] + 0.2 * RANDOM.normal(size=(len(t), 150))
+    whole = smoothed_columns(t, x)
+    for chosen in (slice(0, 3), slice(60, 131), slice(149, 150)):
+        part = smoothed_columns(t, x[:, chosen])
+        assert np.array_equal(part.x, whole.x[:, chosen])
+        assert np.array_equal(part.second, whole.second[:, chosen])
 
 
 class TestStarts:
@@ -136,8 +177,7 @@ class TestConventions:
         wide = plain(tau=dd.Parameter(lower=0.01, upper=50.0))
         assert (wide.lower[3], wide.upper[3]) == (0.01, 50.0)
         assert delays_to_try(DATA, 0.01, 50.0) == (0.01, 0.9 * DATA.T)
-        beyond = setup_of(MODEL.problem(TRUTH | dict(tau=20.0)), DATA)
-        assert beyond.upper[3] >= 20.0
+        assert setup_of(MODEL.problem(TRUTH | dict(tau=20.0)), DATA).upper[3] >= 20.0
 
     def test_frequencies_are_positive_and_below_the_sampling_limit(self):
         periodic = MODEL.with_history("periodic")
@@ -191,7 +231,7 @@ class TestConventions:
         assert np.isnan(own.guess[0]) and own.guess[1] == 2.0
         wrong = {"r": dd.Parameter(start=1.0, lower=2.0, upper=3.0)}
         with pytest.raises(ValueError, match="between its bounds"):
-            dd.fit(problem, DATA, parameters=wrong, **QUIET)
+            dd.fit(problem, DATA, parameters=wrong)
 
 
 def fits_at(setup, theta, excess):
@@ -199,16 +239,9 @@ def fits_at(setup, theta, excess):
     rows, ones = len(theta), np.ones(len(theta), int)
     gram = np.tile(np.eye(1 + theta.shape[1]), (rows, 1, 1))
     gram[:, 0, 0] = float(setup.freedom) + np.array(excess)
-    return RefinedFits(
-        theta=theta,
-        gram=gram,
-        squares=gram[:, :1, 0],
-        evaluations=ones,
-        status=np.full(rows, _levenberg.STEP),
-        n=10 * ones,
-        rounding=np.zeros(rows),
-        starts=ones,
-    )
+    status, rounding = np.full(rows, _levenberg.STEP), np.zeros(rows)
+    rest = ones, status, 10 * ones, rounding, ones
+    return RefinedFits(theta, gram, gram[:, :1, 0], *rest)
 
 
 def same(one, two) -> bool:
@@ -225,17 +258,16 @@ def same(one, two) -> bool:
 class TestResults:
     def test_the_same_seed_gives_the_same_numbers(self):
         one, again, other = (
-            dd.fit(MODEL, DATA, seed=seed, intervals=False, **QUIET)
-            for seed in (1, 1, 2)
+            dd.fit(MODEL, DATA, seed=seed, intervals=False) for seed in (1, 1, 2)
         )
         assert same(one, again)
         np.testing.assert_allclose(one.best, other.best, rtol=1e-5)
 
     def test_many_fits_end_where_single_ones_do(self):
         sets = [logistic_data(seed=seed) for seed in range(3)]
-        many = dd.fit_many(MODEL, sets, seed=5, **QUIET)
+        many = dd.fit_many(MODEL, sets, seed=5)
         for index, data in enumerate(sets):
-            one = dd.fit(MODEL, data, seed=5 + index, intervals=False, **QUIET)
+            one = dd.fit(MODEL, data, seed=5 + index, intervals=False)
             # From other starts a search may end with steps that are half as long.
             same_steps = many[index].steps_per_delay == one.steps_per_delay
             rtol = 1e-10 if same_steps else 1e-5
@@ -243,7 +275,7 @@ class TestResults:
             np.testing.assert_allclose(many[index].best, one.best, rtol=1e-5)
 
     def test_minima_are_distinct_and_the_best_is_first(self, tmp_path):
-        fit = dd.fit(MODEL, DATA, **QUIET)
+        fit = dd.fit(MODEL, DATA)
         losses = [minimum.loss for minimum in fit.minima]
         assert losses == sorted(losses)
         assert fit.starts >= 32
@@ -254,8 +286,8 @@ class TestResults:
     def test_one_start_is_the_nearest_minimum(self):
         alone = dd.LeastSquares(starts=1)
         poor = MODEL.problem(r=0.2, K=3.0, b=0.5, tau=4.0)
-        fit = dd.fit(poor, DATA, optimizer=alone, intervals=False, **QUIET)
-        best = dd.fit(poor, DATA, intervals=False, **QUIET)
+        fit = dd.fit(poor, DATA, optimizer=alone, intervals=False)
+        best = dd.fit(poor, DATA, intervals=False)
         assert fit.starts == 1 and len(fit.minima) == 1
         assert best.loss < 0.01 * fit.loss
 
@@ -277,7 +309,7 @@ class TestResults:
 
         monkeypatch.setattr(_explore, "refine", stop)
         with pytest.raises(KeyboardInterrupt):
-            dd.fit(MODEL, DATA, **QUIET)
+            dd.fit(MODEL, DATA)
 
     def test_phases_are_reported_in_order(self):
         seen = []
@@ -292,8 +324,8 @@ class TestResults:
 
 
 def test_another_round_where_the_best_was_reached_once():
-    assert dd.fit(MODEL, DATA, intervals=False, **QUIET).starts == 32
+    assert dd.fit(MODEL, DATA, intervals=False).starts == 32
     # No curve of this family follows the data: the search goes on, with ever more
     # starts.
-    fit = dd.fit(MODEL, dd.Data(DATA.t, (DATA.t - 5) ** 2), intervals=False, **QUIET)
+    fit = dd.fit(MODEL, dd.Data(DATA.t, (DATA.t - 5) ** 2), intervals=False)
     assert fit.starts > 500

@@ -1,14 +1,9 @@
 """Normal equations by forward sensitivities, against gradients and differences."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
-from ddefind._engine.aligned.path import Grid
-from ddefind._engine.aligned.sensitivity import Extended
 from ddefind.paper import EXPERIMENTS
 from support.least_squares_problems import (
     LOGISTIC,
@@ -27,8 +22,7 @@ def check_gradient(problem, data, n, solver, parameters=None):
     setup = setup_of(problem, data, parameters, n, solver)
     free = setup.model.free
     known = dd.parameter_values(problem)
-    theta = np.array([known[name] for name in free.names])
-    found = normal(setup, theta, n)
+    found = normal(setup, np.array([known[name] for name in free.names]), n)
     loss, gradient = dd.value_and_grad(problem, data, solver=solver, steps_per_delay=n)
     by_name = dd.parameter_values(gradient)
     expected = np.array([by_name[name] for name in free.names])
@@ -54,8 +48,7 @@ CASES = [(model, dd.RK4()) for model in EXPERIMENTS] + [("logistic", dd.RK2())]
 )
 def test_slope_agrees_with_the_adjoint(model, solver):
     experiment = EXPERIMENTS[model]
-    data = wave(experiment.start, experiment.T)
-    check_gradient(experiment.start, data, 11, solver)
+    check_gradient(experiment.start, wave(experiment.start, experiment.T), 11, solver)
 
 
 def linear(a, c):
@@ -83,13 +76,11 @@ class TestCases:
 
     def test_what_is_observed_has_parameters(self):
         model = dd.equation(LOGISTIC, observe="seen = gain * x + t * drift")
-        values = TRUTH | dict(gain=2.0, drift=-0.1)
-        problem = model.problem(values)
+        problem = model.problem(TRUTH | dict(gain=2.0, drift=-0.1))
         check_gradient(problem, wave(problem, 8.0), 10, dd.RK4(), model.settings)
 
     def test_text_with_ties(self):
-        text = "x' = K * x - x(t - tau)^3;  x(t<=0) = K / 2 + a * t"
-        model = dd.equation(text)
+        model = dd.equation("x' = K * x - x(t - tau)^3;  x(t<=0) = K / 2 + a * t")
         problem = model.problem(K=0.8, a=0.1, tau=0.9)
         data = wave(problem, 5.0)
         setup = setup_of(problem, data, model.settings)
@@ -134,30 +125,3 @@ def test_jacobian_against_central_differences(model):
     gram = normal(setup, theta, 10).gram
     whole = np.column_stack([residual, jacobian])
     np.testing.assert_allclose(gram, whole.T @ whole, rtol=1e-9, atol=1e-12)
-
-
-def test_extended_functions_of_three_components():
-    experiment = EXPERIMENTS["hiv"]
-    setup = setup_of(experiment.true, wave(experiment.true, 10.0))
-    model = setup.model
-    values = dd.parameter_values(experiment.true)
-    theta = jnp.array([values[name] for name in model.free.names])
-    extended = model.sensitivity(theta, 10, 10.0)
-    assert isinstance(extended, Extended) and isinstance(extended.system, System)
-    assert isinstance(extended.system.grid, Grid)
-    random = np.random.default_rng(0)
-    x, y = jnp.asarray(random.normal(size=(2, 3, 1 + theta.size)))
-    move = jnp.asarray(random.normal(size=theta.size))
-
-    def slope(params, x, y):
-        return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
-
-    def of_theta(theta, x, y):
-        return slope(extended.join(theta), x, y)
-
-    at = theta, x[:, 0], y[:, 0]
-    value, along = jax.jvp(of_theta, at, (move, x[:, 1:] @ move, y[:, 1:] @ move))
-    found = extended.push(slope, x, y)
-    assert found.shape == (3, 1 + theta.size)
-    np.testing.assert_allclose(found[:, 0], value, rtol=1e-13)
-    np.testing.assert_allclose(found[:, 1:] @ move, along, rtol=1e-11)

@@ -1,5 +1,7 @@
 """`solve` and `Solution`: times, shapes, compilation, refusals."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.unchecked import unchecked
+from support.fits import unchecked
 
 # x' = -x(t - 1), x = 1 before 0: 1 - t, then 1 - t + (t - 1)^2 / 2.
 DELAYED = dd.Problem(dd.models.Exponential(0.0, -1.0), dd.Constant(1.0), 1.0)
@@ -61,10 +63,7 @@ def test_the_nodes_are_multiples_of_the_step_and_T(T, initial):
 def test_tau_beyond_T_reads_only_the_history():
     # x' = -cos(t - 5), so x = -sin(t - 5) + sin(-5) + 1.
     problem = dd.Problem(
-        lambda x, y, tau, t: -y,
-        lambda t: jnp.cos(t).reshape(1),
-        5.0,
-        initial=[1.0],
+        lambda x, y, tau, t: -y, lambda t: jnp.cos(t).reshape(1), 5.0, initial=[1.0]
     )
     solution = dd.solve(problem, 2.0, dd.RK4(), 200)
     t = np.linspace(0, 2, 11)
@@ -142,8 +141,7 @@ def test_solve_inside_vmap():
         return dd.solve(problem, 4.0, dd.RK4(), 8)(np.array([1.1, 4.0]))
 
     taus, bs = np.array([1.0, 0.37, 9.0]), np.array([1.0, 2.0, 3.0])
-    together = jax.vmap(end)(taus, bs)
-    for tau, b, found in zip(taus, bs, together):
+    for tau, b, found in zip(taus, bs, jax.vmap(end)(taus, bs)):
         np.testing.assert_allclose(found, end(tau, b), rtol=1e-12, atol=1e-14)
 
 
@@ -175,29 +173,25 @@ def test_a_time_beyond_T_is_refused():
         solution(np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("T", [0.0, -1.0, np.inf, np.nan])
-def test_T_must_be_positive(T):
-    with pytest.raises(ValueError, match="`T` must be positive and finite"):
-        dd.solve(DELAYED, T)
+BAD = {
+    "`T` must be positive and finite": [{"T": T} for T in (0.0, -1.0, np.inf, np.nan)],
+    "`T` must be a positive number": [{"T": "ten"}],
+    "`steps_per_delay` must be a positive": [
+        {"solver": dd.RK4(), "steps_per_delay": n} for n in (0, -3, 2.5, "ten", None)
+    ],
+    r"instance, as `RK4\(\)`.*class `RK2`": [{"solver": dd.RK2}],
+    "`solver` must be \"auto\" or a solver.*'RK4'": [{"solver": "RK4"}],
+    "`problem` must be an instance": [{"problem": dd.Problem}],
+    "`differentiate` must be": [{"differentiate": "both"}],
+}
 
 
-@pytest.mark.parametrize("n", [0, -3, 2.5, "ten", None])
-def test_steps_per_delay_must_be_a_positive_integer(n):
-    with pytest.raises(ValueError, match="`steps_per_delay` must be a positive"):
-        dd.solve(DELAYED, 1.0, dd.RK4(), n)
-
-
-def test_classes_and_strangers_are_refused():
-    with pytest.raises(TypeError, match=r"instance, as `RK4\(\)`.*class `RK2`"):
-        dd.solve(DELAYED, 1.0, unchecked(dd.RK2))
-    with pytest.raises(TypeError, match="`problem` must be an instance"):
-        dd.solve(unchecked(dd.Problem), 1.0)
-    with pytest.raises(TypeError, match="`solver` must be \"auto\" or a solver.*'RK4'"):
-        dd.solve(DELAYED, 1.0, unchecked("RK4"))
-    with pytest.raises(TypeError, match="`T` must be a positive number"):
-        dd.solve(DELAYED, unchecked("ten"))
-    with pytest.raises(ValueError, match="`differentiate` must be"):
-        dd.solve(DELAYED, 1.0, differentiate=unchecked("both"))
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arguments_are_refused(message):
+    kind = TypeError if re.search("instance|number|a solver", message) else ValueError
+    for options in BAD[message]:
+        with pytest.raises(kind, match=message):
+            dd.solve(**unchecked({"problem": DELAYED, "T": 1.0, **options}))
 
 
 def test_an_error_in_the_users_rhs_at_solve_time_keeps_its_type():

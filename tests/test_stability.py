@@ -3,7 +3,6 @@ the stability of fitted equations."""
 
 from typing import final
 
-import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from scipy.special import lambertw
 import ddefind as dd
 from ddefind._inference.characteristic_roots import near_root, rightmost_roots
 from ddefind._problem.delays import AbstractConstantDelay
-from support.options import NEAR
+from support.fits import NEAR, simulated, unchecked
 from support.uncertainties import hand_made_stability
-from support.unchecked import unchecked
 
 
 def scalar_roots(a, b, tau):
@@ -69,11 +67,17 @@ def count_right_of(A, B, taus, sigma):
         matrices -= np.einsum("zq,qij->zij", np.exp(-z[:, None] * taus), B)
         return np.angle(np.linalg.det(matrices))
 
-    z = sigma + np.concatenate([1j * up, arc])
+    return zeros_beyond(angle, sigma + np.concatenate([1j * up, arc]))
+
+
+def zeros_beyond(angle, z, largest=1.0):
+    """How many zeros a function has between a path in the upper half plane and its
+    mirror image, by its angle along the path. The path is refined until no part of it
+    turns by more than the largest angle."""
     angles = angle(z)
     while True:
         turns = np.diff(np.unwrap(angles))
-        coarse = np.flatnonzero(np.abs(turns) > 1)
+        coarse = np.flatnonzero(np.abs(turns) > largest)
         if not len(coarse):
             return -2 * turns.sum() / (2 * np.pi)
         middle = 0.5 * (z[coarse] + z[coarse + 1])
@@ -142,8 +146,7 @@ def test_commensurate_delays_against_brute_force(seed):
         slope = 1 + b * np.exp(-z) + 2 * c * np.exp(-2 * z)
         step = (z - a - b * np.exp(-z) - c * np.exp(-2 * z)) / slope
         z = z - step / np.maximum(1, np.abs(step))
-    has_converged = (np.abs(step) < 1e-10) & (z.imag > -1e-9)
-    brute = np.unique(z[has_converged].round(7))
+    brute = np.unique(z[(np.abs(step) < 1e-10) & (z.imag > -1e-9)].round(7))
     brute = brute[np.argsort(-brute.real)]
     found = rightmost_roots([[a]], [[[b]], [[c]]], [1.0, 2.0])
     upper = found[np.imag(found) >= 0]
@@ -160,20 +163,13 @@ def test_states_that_only_receive_do_not_hide_the_roots():
     assert near == pytest.approx(found[0])
 
 
-def logistic_fit(r, seed=0):
-    model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history=0.5)
-    truth = model.problem(r=r, K=2.0, tau=1.0)
-    t = np.linspace(0, 15, 80)
-    noise = 0.02 * np.random.default_rng(seed).normal(size=(80, 1))
-    data = dd.Data(t, dd.solve(truth, 15.0)(t) + noise)
-    start = {"r": r, "K": 2.0, "tau": 1.0}
-    return dd.fit(model, data, parameters=start, intervals=False, **NEAR)
-
-
 @pytest.mark.parametrize(("r", "verdict"), [(1.2, "stable"), (1.9, "unstable")])
 def test_the_delayed_logistic_equation_turns_unstable_at_half_pi(r, verdict):
     """At x = K disturbances obey u' = -r u(t - tau)."""
-    fit = logistic_fit(r)
+    model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history=0.5)
+    truth = {"r": r, "K": 2.0, "tau": 1.0}
+    data = simulated(model.problem(truth), np.linspace(0, 15, 80), 0.02)
+    fit = dd.fit(model, data, parameters=truth, intervals=False, **NEAR)
     found = fit.stability()
     at_K, at_zero = found.equilibria
     np.testing.assert_allclose(at_K.x, fit.values["K"], rtol=1e-9)
@@ -198,10 +194,8 @@ def test_the_delayed_logistic_equation_turns_unstable_at_half_pi(r, verdict):
 def test_two_states_and_names_of_their_own():
     model = dd.equation("p' = a * p - e * p * q; q' = c * p(t - tau) * q - d * q")
     start = {"a": 1.0, "e": 1.0, "c": 1.0, "d": 1.0, "b[0]": 1.2, "b[1]": 1, "tau": 0.3}
-    truth = model.problem(start)
     t = np.linspace(0, 6, 60)
-    noise = 0.02 * np.random.default_rng(2).normal(size=(60, 2))
-    data = dd.Data(t, dd.solve(truth, 6.0)(t) + noise, names=("p", "q"))
+    data = simulated(model.problem(start), t, 0.02, seed=2, names=("p", "q"))
     fit = dd.fit(model, data, parameters=start, **NEAR)
     found = fit.stability()
     values = fit.values
@@ -211,12 +205,6 @@ def test_two_states_and_names_of_their_own():
     assert inner.verdict == "unstable"  # A delay makes the predator overshoot.
     assert inner.period == pytest.approx(2 * np.pi, rel=0.2)
     assert found.names == ("p", "q")
-
-
-def test_an_equation_of_time_has_no_equilibrium():
-    problem = dd.equation("x' = a * cos(t)").problem(a=1.0, b=0.0)
-    with pytest.raises(ValueError, match="depends on the time t"):
-        hand_made_stability(problem, -1.0, 1.0)
 
 
 def test_no_equilibrium_is_said():
@@ -238,28 +226,17 @@ class Doubled(AbstractConstantDelay):
         return f"2 * {self.half}"
 
 
-@final
-class TwoLoops(eqx.Module):
-    """x' = c - k x(t - fast) - m x(t - slow), with its one equilibrium c / (k + m)."""
-
-    c: jax.Array
-    k: jax.Array
-    m: jax.Array
-
-    def __call__(self, x, y, tau, t):
-        return self.c - self.k * y["fast"] - self.m * y["slow"]
-
-
 @pytest.mark.parametrize("is_formula", [False, True])
 def test_stability_with_two_delays(is_formula):
     """The growth rate and its standard error, against differences of the roots of
     lambda = -k exp(-lambda fast) - m exp(-lambda slow)."""
-    numbers = {"c": 2.0, "k": 0.6, "m": 0.5, "fast": 0.8, "slow": 3.0}
-    c, k, m, fast, slow = (jax.numpy.asarray(v) for v in numbers.values())
-    slow_delay = Doubled(slow / 2) if is_formula else slow
-    tau = {"fast": fast, "slow": slow_delay}
-    problem = dd.Problem(TwoLoops(c, k, m), dd.Constant(1.0), tau)
-    (only,) = hand_made_stability(problem, 0.5, 3.0).equilibria
+    tau = {"fast": 0.8, "slow": Doubled(jax.numpy.asarray(1.5)) if is_formula else 3.0}
+
+    def rhs(x, y, tau, t, c=2.0, k=0.6, m=0.5):
+        return c - k * y["fast"] - m * y["slow"]
+
+    problem = dd.Problem(rhs, dd.Constant(1.0), tau)
+    (only,) = hand_made_stability(problem, 0.5, 3.0).equilibria  # c / (k + m)
     np.testing.assert_allclose(only.x, 2.0 / 1.1)
 
     def rightmost(k, m, fast, slow):
@@ -281,15 +258,11 @@ def test_stability_with_two_delays(is_formula):
     assert only.period_error == pytest.approx(period_error, rel=1e-4)
 
 
-def test_a_switch_in_time_has_no_equilibrium():
-    problem = dd.Problem(
-        lambda x, y, tau, t: jax.numpy.where((t > 2.0) & (t < 3.0), 1.0, 0.0) - y,
-        dd.Constant(1.0),
-        tau=1.0,
-        switches=(2.0, 3.0),
-    )
+@pytest.mark.parametrize("text", ["x' = a * cos(t)", "x' = (2 < t < 3) - x(t - a)"])
+def test_an_equation_of_time_has_no_equilibrium(text):
+    problem = dd.equation(text).problem(a=1.0, b=1.0)
     with pytest.raises(ValueError, match="depends on the time t"):
-        hand_made_stability(problem, 0.5, 3.0)
+        hand_made_stability(problem, -1.0, 3.0)
 
 
 @pytest.mark.slow
@@ -298,9 +271,7 @@ def test_the_stability_of_a_fit_with_two_delays():
     text = "x' = r * x * (1 - (p * x(t - tau_1) + (1 - p) * x(t - tau_2)) / K)"
     model = dd.equation(text, history=0.5)
     truth = {"r": 1.0, "K": 2.0, "p": 0.6, "tau_1": 0.6, "tau_2": 2.2}
-    t = np.linspace(0, 20, 120)
-    noise = 0.01 * np.random.default_rng(0).normal(size=(120, 1))
-    data = dd.Data(t, dd.solve(model.problem(truth), 20.0)(t) + noise)
+    data = simulated(model.problem(truth), np.linspace(0, 20, 120), 0.01, seed=0)
     fit = dd.fit(model, data, parameters=truth, **NEAR)
     r, p, tau_1, tau_2 = (fit.values[name] for name in ("r", "p", "tau_1", "tau_2"))
     at_K, at_zero = fit.stability().equilibria

@@ -1,10 +1,6 @@
 """Characteristic roots and stability with distributed, neutral and state-dependent
 delays: against chains of linear equations, Lambert's W and the argument principle."""
 
-from typing import final
-
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,6 +18,7 @@ from ddefind._inference.characteristic_roots import (
 )
 from support.general_fits import MODELS, general_fit
 from support.uncertainties import hand_made_stability
+from test_stability import zeros_beyond
 
 
 def g(term, z):
@@ -92,21 +89,12 @@ def count_right_of(A, B, terms, sigma, radius):
     """The number of roots to the right of `sigma`, by the argument principle."""
     up = 1j * np.linspace(1e-9, radius, 4000)
     arc = radius * np.exp(1j * np.linspace(np.pi / 2, 0, 2000))
-    z = sigma + np.concatenate([up, arc])
 
     def angle(z):
         delayed = sum(g(term, z)[:, None, None] * b for term, b in zip(terms, B))
         return np.angle(np.linalg.det(z[:, None, None] * np.eye(len(A)) - A - delayed))
 
-    angles = angle(z)
-    while True:
-        turns = np.diff(np.unwrap(angles))
-        coarse = np.flatnonzero(np.abs(turns) > 0.5)
-        if not len(coarse):
-            return -2 * turns.sum() / (2 * np.pi)
-        middle = 0.5 * (z[coarse] + z[coarse + 1])
-        z = np.insert(z, coarse + 1, middle)
-        angles = np.insert(angles, coarse + 1, angle(middle))
+    return zeros_beyond(angle, sigma + np.concatenate([up, arc]), 0.5)
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 5, 7, 8, 9, 10, 14, 20, 22, 23, 42, 43, 47])
@@ -198,20 +186,12 @@ def test_a_delay_of_the_state_has_its_value_at_the_equilibrium():
     assert str(found).endswith(note)
 
 
-@final
-class Maturing(eqx.Module):
-    """x' = c exp(-m tau) y - x^2, with the delay tau = 1 + x / 2 in the equation."""
-
-    c: jax.Array
-    m: jax.Array
-
-    def __call__(self, x, y, tau, t):
-        return self.c * jnp.exp(-self.m * tau) * y - x**2
-
-
 def test_the_delay_itself_may_stand_in_the_equation():
     """Its change with the state belongs to the derivative for the state."""
-    rhs = Maturing(jnp.array(3.0), jnp.array(0.4))
+
+    def rhs(x, y, tau, t, c=3.0, m=0.4):
+        return c * jnp.exp(-m * tau) * y - x**2
+
     tau = dd.Delay(lambda t, x: 1 + x[0] / 2)
     problem = dd.Problem(rhs, dd.Constant(1.0), tau)
     first = hand_made_stability(problem, 0.8, 1.5).equilibria[0]

@@ -1,8 +1,7 @@
-"""How soon a command starts: what it loads, and what it keeps."""
+"""How soon a command starts: what it loads, what it keeps, and how it writes files."""
 
 import gc
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import ddefind._util.jax_settings
 from ddefind._cli.messages import quick_start
 from ddefind._util.files import write_whole
 from ddefind._util.progress import Reporter
-from support.command import TEXT, VALUES
+from support.command import TEXT, VALUES, python
 
 KEYS = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 
@@ -111,25 +110,18 @@ def test_help_and_slips_do_not_wait_for_jax(arguments, code):
         f"    main({arguments!r})\nfinally:\n"
         "    print('jax' in sys.modules, 'numpy' in sys.modules, file=sys.stderr)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True
-    )
-    assert done.returncode == code
-    assert done.stderr.splitlines()[-1] == "False False"
+    assert python("-c", program, code=code).stderr.splitlines()[-1] == "False False"
 
 
 def test_a_second_command_compiles_nothing(tmp_path):
     """Its programs come from the cache, and give the same numbers."""
-    command = [sys.executable, "-m", "ddefind", "simulate", "-e", TEXT, *VALUES]
-    environment = {k: v for k, v in os.environ.items() if k not in KEYS}
-    environment["DDEFIND_CACHE"] = str(tmp_path / "cache")
+    command = ("-m", "ddefind", "simulate", "-e", TEXT, *VALUES)
+    environment = {"DDEFIND_CACHE": str(tmp_path / "cache")}
     # JAX says so itself.
-    environment["JAX_LOG_COMPILES"] = environment["JAX_EXPLAIN_CACHE_MISSES"] = "1"
+    environment |= {"JAX_LOG_COMPILES": "1", "JAX_EXPLAIN_CACHE_MISSES": "1"}
     outputs, missed = [], []
     for _ in range(2):
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True
-        )
+        done = python(*command, unset=KEYS, **environment)
         outputs.append(done.stdout)
         missed.append(done.stderr.lower().count("persistent compilation cache miss"))
         kept = set(os.listdir(tmp_path / "cache"))
@@ -146,9 +138,8 @@ def test_an_interruption_of_the_start_is_quiet():
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(9)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True)
-    assert ended.returncode == 130
-    assert ended.stderr == b"Interrupted.\n" and ended.stdout == b""
+    ended = python("-c", program, code=130)
+    assert ended.stderr == "Interrupted.\n" and ended.stdout == ""
 
 
 def test_there_is_no_bar_without_a_standard_error(monkeypatch):
@@ -181,3 +172,17 @@ def test_names_in_another_encoding_are_written(tmp_path):
     name = b"Gr\xc3\xb6\xc3\x9fe".decode("ascii", "surrogateescape")
     write_whole(tmp_path / "fit.toml", f'data = "{name}"')
     assert (tmp_path / "fit.toml").read_text("utf-8") == 'data = "Größe"'
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "results.json"
+    write_whole(file, "old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(file, "new")
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["results.json"]

@@ -11,8 +11,7 @@ from ddefind._inference.identifiability import NOT_JUDGED, reasons
 from ddefind._inference.profile import EndSearch
 from ddefind._inference.profile_intervals import _optimum
 from ddefind._search.levenberg_marquardt import LIMIT
-from support.options import NEAR, QUIET
-from support.results import at_minimum
+from support.fits import NEAR, at_minimum
 
 
 def record(text, truth, T=12.0, points=50, noise=0.02, measured=None):
@@ -82,8 +81,7 @@ class TestCombinations:
     def test_bounds_that_limit_the_other_part(self):
         text = "x' = r * c * x * (1 - x(t - tau))"
         truth = {"r": 2.0, "c": 0.7, "tau": 1.2, "b": 0.3}
-        bounded = {"c": dd.Parameter(0.7, lower=0.001, upper=1)}
-        fit = fitted(text, truth, bounded)
+        fit = fitted(text, truth, {"c": dd.Parameter(0.7, lower=0.001, upper=1)})
         assert fit.intervals["c"] == (0.001, 1.0) and "[0.001*, 1*]" in str(fit)
         product = fit.derived("r * c")
         low, high = fit.intervals["r"]
@@ -99,8 +97,7 @@ class TestLimits:
         """x reaches infinity at the time 1 / g; before, the data do not feel it."""
         text = "x' = g * x^2; y' = 1e-30 * x - k * y(t - tau)"
         truth = {"g": 0.02, "k": 0.8, "tau": 0.7, "b[0]": 1.0, "b[1]": 1.0}
-        fixed = {"b[0]": dd.Fixed(1.0)}
-        fit = fitted(text, truth, fixed, T=10.0, measured=1)
+        fit = fitted(text, truth, {"b[0]": dd.Fixed(1.0)}, T=10.0, measured=1)
         assert fit.verdicts["g"] == "not determined"
         reason = fit.verdicts["g"].reason
         assert "No limit to `g` is known above 0.1" in reason and "explode" in reason
@@ -110,7 +107,7 @@ class TestLimits:
         text = "x' = r * x(t - tau) * (1 - x / K)"
         truth = {"r": -1.2, "K": 1e3, "tau": 1.0, "b": 1.0}
         data, positive = record(text, truth), {"K": dd.Parameter(lower=0)}
-        fit = dd.fit(dd.equation(text), data, parameters=positive, **QUIET)
+        fit = dd.fit(dd.equation(text), data, parameters=positive)
         low, high = fit.intervals["K"]
         assert 20 < low < 100 and high == np.inf
         assert "The data do not bound `K` from above." in str(fit)
@@ -150,8 +147,7 @@ class TestDoubt:
 def test_a_value_on_its_bound_is_released_along_profiles():
     """Another branch of the profile may have it inside of its bounds."""
     text, truth = "x' = -k * x(t - tau)", {"k": 1.2, "tau": 1.0, "b": 1.0}
-    bounded = {"k": dd.Parameter(1.0, lower=0.5, upper=1.1)}
-    fit = fitted(text, truth, bounded)
+    fit = fitted(text, truth, {"k": dd.Parameter(1.0, lower=0.5, upper=1.1)})
     k, tau = (fit.names.index(name) for name in ("k", "tau"))
     assert fit.best[k] == 1.1
     profile = fit.profile("tau")

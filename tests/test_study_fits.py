@@ -1,5 +1,6 @@
 """Fits of several experiments: shared and own parameters, derivatives, views, files."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,20 +14,17 @@ from ddefind._problem.parameters import free_parameters
 from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
+from support.fits import NEAR, reloaded, simulated
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
-QUIET: Any = {"progress": False}
-ONE = dd.LeastSquares(starts=1)
 TRUE: Any = {"r": 1.5, "K": 2.0, "tau": 1.0}
 START = {**TRUE, "b@low": 0.2, "b@high": 3.0}
 
 
 def experiment(label, b, T=10.0, count=40, noise=0.05, **options):
     truth = MODEL.problem(**TRUE, b=b)
-    t = np.linspace(0, T, count)
-    x = np.asarray(dd.solve(truth, T=T)(t))[:, 0]
-    x = x + noise * np.random.default_rng(count).normal(size=count)
-    return dd.Experiment(dd.Data(t, x), label=label, **options)
+    data = simulated(truth, np.linspace(0, T, count), noise, seed=count)
+    return dd.Experiment(data, label=label, **options)
 
 
 LOW, HIGH = experiment("low", 0.2), experiment("high", 3.0, T=7.0, count=25)
@@ -34,7 +32,7 @@ LOW, HIGH = experiment("low", 0.2), experiment("high", 3.0, T=7.0, count=25)
 
 @pytest.fixture(scope="module")
 def fit():
-    return dd.fit(MODEL, [LOW, HIGH], **QUIET)
+    return dd.fit(MODEL, [LOW, HIGH])
 
 
 def test_shared_and_own_parameters(fit):
@@ -49,7 +47,7 @@ def test_shared_and_own_parameters(fit):
 
 
 def test_it_is_better_than_each_by_itself(fit):
-    alone = dd.fit(MODEL, LOW, intervals=False, **QUIET)
+    alone = dd.fit(MODEL, LOW, intervals=False)
     assert list(alone.values) == ["r", "K", "b", "tau"]
     assert fit.standard_errors["K"] < alone.standard_errors["K"]
 
@@ -58,8 +56,7 @@ def test_an_experiment_is_a_fit_by_itself(fit):
     high = fit.experiments["high"]
     assert high.values["b"] == fit.values["b@high"]
     assert high.standard_errors["r"] == pytest.approx(fit.standard_errors["r"])
-    at = high.predict(high.data.t)
-    np.testing.assert_allclose(at.mean, high.fitted, rtol=1e-6)
+    np.testing.assert_allclose(high.predict(high.data.t).mean, high.fitted, rtol=1e-6)
     np.testing.assert_allclose(high.residuals, fit.residuals[40:])
     assert high.noise == fit.noise
     for what in (fit.predict, fit.stability, lambda: fit.solution):
@@ -71,9 +68,7 @@ def test_an_experiment_is_a_fit_by_itself(fit):
 
 
 def test_it_is_saved_and_loaded(fit, tmp_path):
-    fit.save(tmp_path / "fit.json")
-    again = dd.load(tmp_path / "fit.json")
-    assert isinstance(again, dd.Estimate)
+    again = reloaded(fit, tmp_path)
     assert str(again) == str(fit)
     one, other = (each.experiments["low"].predict(3.0) for each in (fit, again))
     np.testing.assert_array_equal(one.mean, other.mean)
@@ -83,23 +78,15 @@ def test_it_is_saved_and_loaded(fit, tmp_path):
 def test_derived_and_figures(fit):
     found = fit.derived("r * tau")
     assert found.value == pytest.approx(fit.values["r"] * fit.values["tau"])
-    figure = fit.plot()
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    titles = [ax.get_title(loc="left") for ax in fit.plot().axes]
     assert [title for title in titles if title] == ["low", "high"]
 
 
 def test_what_is_computed_of_the_whole_study(fit):
-    drawn = fit.bootstrap(24)
-    assert drawn.names == tuple(fit.names)
-    own = dd.fit(
-        MODEL,
-        [LOW, HIGH],
-        parameters={"r": dd.Parameter(per_experiment=True)},
-        optimizer=dd.LeastSquares(starts=4),
-        intervals=False,
-        **QUIET,
-    )
-    assert isinstance(own, dd.Estimate)
+    assert fit.bootstrap(24).names == tuple(fit.names)
+    rates, four = {"r": dd.Parameter(per_experiment=True)}, dd.LeastSquares(starts=4)
+    how: Any = {"parameters": rates, "optimizer": four, "intervals": False}
+    own = dd.fit(MODEL, [LOW, HIGH], **how)
     assert list(own.values)[:2] == ["r@low", "r@high"]
     assert own.loss <= fit.loss * (1 + 1e-6)
     # An equation that is the same in both needs no rate of its own for each.
@@ -110,15 +97,9 @@ def test_what_is_computed_of_the_whole_study(fit):
 def test_adaptive_steps_and_a_shared_history():
     """Both experiments begin alike, and are solved with adaptive steps."""
     other = experiment("other", 0.2, T=6.0, count=20)
-    fit: Any = dd.fit(
-        MODEL,
-        [LOW, other],
-        parameters={**TRUE, "b": dd.Parameter(start=0.2, per_experiment=False)},
-        solver=dd.Tsit5(),
-        optimizer=ONE,
-        intervals=False,
-        **QUIET,
-    )
+    start = {**TRUE, "b": dd.Parameter(start=0.2, per_experiment=False)}
+    how: Any = {"parameters": start, **NEAR, "intervals": False}
+    fit: Any = dd.fit(MODEL, [LOW, other], solver=dd.Tsit5(), **how)
     assert list(fit.values) == ["r", "K", "b", "tau"]
     for name, true in {**TRUE, "b": 0.2}.items():
         assert abs(fit.values[name] - true) < 4 * fit.standard_errors[name]
@@ -133,8 +114,7 @@ def test_scales_and_offsets_are_linear():
     }.items():
         model = dd.equation("x' = x * (1 - x(t - tau) / K)", observe=observe)
         setup = make_setup(model.blank, LOW.data, model.settings, dd.RK4(), 10)[0]
-        names = np.array(setup.model.free.names)
-        assert names[setup.is_linear].tolist() == linear
+        assert np.array(setup.model.free.names)[setup.is_linear].tolist() == linear
 
 
 def test_known_values_are_not_learned():
@@ -143,9 +123,7 @@ def test_known_values_are_not_learned():
     low = dd.Experiment(LOW.data, values={**known, "b": 0.2}, label="low")
     high = dd.Experiment(HIGH.data, values=known, label="high")
     start = {"r": 1.4, "tau": 0.9, "b@high": 2.5}
-    fit: Any = dd.fit(
-        MODEL, [low, high], parameters=start, optimizer=ONE, intervals=False, **QUIET
-    )
+    fit: Any = dd.fit(MODEL, [low, high], parameters=start, intervals=False, **NEAR)
     assert list(fit.values) == ["r", "b@high", "tau"]
     assert fit.experiments["low"].values["b"] == 0.2
     assert float(fit.problems[1].rhs.K) == 2.0
@@ -194,7 +172,7 @@ def test_joint_names_of_components():
 
 def bad(data: Any, match: str, error: Any = ValueError, **options: Any):
     with pytest.raises(error, match=match):
-        dd.fit(MODEL, data, **options, **QUIET)
+        dd.fit(MODEL, data, **options)
 
 
 def test_bad_studies_are_refused():
@@ -217,3 +195,44 @@ def test_bad_studies_are_refused():
     bad([with_sd, HIGH], "have standard deviations", dd.DataError)
     with pytest.raises(ValueError, match="without @"):
         dd.Experiment(LOW.data, label="a@b")
+
+
+# Records that a fit has not seen, continued from their beginnings.
+
+DECAY = dd.equation("x' = -k * x(t - tau)")
+TIMES = np.linspace(0.0, 6.0, 31)
+
+
+def _record(b: float, count: int = 31) -> dd.Data:
+    return simulated(DECAY.problem(k=1.2, tau=1.0, b=b), TIMES[:count], names=["x"])
+
+
+@pytest.fixture(scope="module")
+def learned() -> dd.Estimate:
+    study = [dd.Experiment(_record(b), label=f"{b}") for b in (1.0, 1.5)]
+    return dd.fit(DECAY, study, optimizer=dd.LeastSquares(starts=4), intervals=False)
+
+
+def test_a_new_record_goes_on_as_the_system_does(learned):
+    new = dd.continue_from(learned, _record(3.0, 12), intervals=False)
+    assert new.names == ("b",)
+    assert new.values["b"] == pytest.approx(3.0, abs=1e-4)
+    np.testing.assert_allclose(new.predict(TIMES).mean, _record(3.0).x, atol=1e-3)
+
+
+def test_many_records_are_continued_side_by_side(learned):
+    beginnings = [_record(b, 12) for b in (0.5, 2.0)]
+    found = dd.continue_from(learned, beginnings)
+    np.testing.assert_allclose(found.best[:, 0], [0.5, 2.0], atol=1e-4)
+
+
+def test_what_is_no_fit_is_refused():
+    with pytest.raises(TypeError, match=r"`fit` must be"):
+        dd.continue_from(DECAY, _record(1.0))  # type: ignore
+
+
+def test_an_equation_with_inputs_is_refused(learned):
+    """The inputs of the fit are not those of the new record."""
+    driven = dd.equation("x' = u - k * x(t - tau)", inputs=("u",))
+    with pytest.raises(ValueError, match="has inputs"):
+        dd.continue_from(replace(learned, model=driven), _record(2.0))

@@ -70,8 +70,7 @@ def test_a_cluster(tmp_path):
     journal = tmp_path / "journal"
     with cluster(tmp_path) as address:
         with distributed.Client(address, set_as_default=False) as client:
-            out = tmp_path / "out"
-            found = swept(sets(20), journal, executor=client, folder=out)
+            found = swept(sets(20), journal, executor=client, folder=tmp_path / "out")
     assert arrays(found) == arrays(undisturbed(20))
     assert os.getpid() not in {each.process for each in made(journal)}
     assert len(made(journal)) == 20
@@ -103,7 +102,6 @@ def test_a_killed_worker_and_a_killed_client(tmp_path):
     check_nothing_twice(out, journal)
     seeds = {each.seed for each in made(journal) if each.at > began}
     assert seeds.isdisjoint(before)
-    workers = {each.process for each in made(journal)}
-    assert len(workers) == 3
+    assert len({each.process for each in made(journal)}) == 3
     found = swept(sets(fits), journal, 0.02, folder=out)
     assert arrays(found) == arrays(undisturbed(fits))

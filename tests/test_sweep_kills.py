@@ -3,7 +3,6 @@ made again, and the numbers are those of a sweep that nobody disturbed."""
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,7 +14,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._sweeps.executors import LocalProcesses
-from support.options import QUIET
+from support.command import python
 from support.sweep_fits import arrays, made, sets, start
 from support.sweep_kills import (
     LONG,
@@ -200,22 +199,22 @@ class Remote:
 def test_workers_without_the_package():
     error = ModuleNotFoundError("No module named 'ddefind'")
     with pytest.raises(dd.ResultError, match="A worker cannot import what it needs"):
-        dd.fit_many(start(), sets(2), executor=Remote(error), **QUIET)
+        dd.fit_many(start(), sets(2), executor=Remote(error))
     with pytest.raises(dd.ResultError, match="No fit could be made.*3 times.*lost"):
-        dd.fit_many(start(), sets(2), executor=Remote(OSError("lost")), **QUIET)
+        dd.fit_many(start(), sets(2), executor=Remote(OSError("lost")))
 
 
 @pytest.mark.parametrize("executor", ["here", 0, True, ProcessPoolExecutor])
 def test_what_is_no_executor(executor):
     with pytest.raises(TypeError, match="`executor` must be a number of processes"):
-        dd.fit_many(start(), sets(2), executor=executor, **QUIET)
+        dd.fit_many(start(), sets(2), executor=executor)
 
 
 def test_a_model_that_cannot_be_sent(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     problem = dd.Problem(lambda x, y, tau, t, r=1.0: -r * y, dd.Constant(1.0), tau=1.0)
     with pytest.raises(ValueError, match="cannot be sent.*lambda.*as text"):
-        dd.fit_many(problem, sets(2), executor=1, **QUIET)
+        dd.fit_many(problem, sets(2), executor=1)
 
 
 @pytest.mark.slow
@@ -224,16 +223,7 @@ def test_a_script_without_its_guard(tmp_path):
     script.write_text(
         "import ddefind as dd\n"
         "from support.sweep_fits import sets, start\n"
-        "dd.fit_many(start(), sets(2), executor=1, progress=False)\n"
+        "dd.fit_many(start(), sets(2), executor=1)\n"
     )
-    ended = subprocess.run(
-        [sys.executable, script],
-        env=os.environ | {"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-    )
-    assert ended.returncode == 1
-    assert (
-        'needs the line `if __name__ == "__main__":`' in ended.stderr.splitlines()[-1]
-    )
+    last = python(script, code=1, PYTHONPATH=PATHS).stderr.splitlines()[-1]
+    assert 'needs the line `if __name__ == "__main__":`' in last

@@ -1,7 +1,5 @@
 """What a torch module must not be, and what is said then."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -13,7 +11,8 @@ import ddefind as dd
 from ddefind.torch import DelayODE
 from ddefind.torch._check_module import check_version
 from support import torch_modules as tm
-from support.unchecked import unchecked
+from support.command import python
+from support.fits import unchecked
 
 
 def module(function, **attributes):
@@ -99,110 +98,94 @@ class Doubled(torch.autograd.Function):
 
 
 LINE = r"test_torch_bad_input\.py:\d+: `"
+# A module, what is said of it, and the kind of error, if it is no `ValueError`.
 REFUSED = {
-    "branch": (module(branch), ValueError, f"decides by the value of .*{LINE}if x"),
-    "loop": (module(loop), ValueError, "torch.where.* run loops a fixed number"),
+    "branch": (module(branch), f"decides by the value of .*{LINE}if x"),
+    "loop": (module(loop), "torch.where.* run loops a fixed number"),
     "number": (
         module(lambda self, x, y, tau, t: y * t.item()),
-        NotImplementedError,
         r"takes a number out of a tensor, as `\.item\(\)`",
+        NotImplementedError,
     ),
     "numpy": (
         module(lambda self, x, y, tau, t: y * torch.tensor(x.detach().numpy())),
-        ValueError,
         f"torch.export cannot follow .*{LINE}",
     ),
     "device": (
         module(lambda self, x, y, tau, t: (y * self.p).to("cuda")),
-        ValueError,
         f"moves a tensor to the device 'cuda' at .*{LINE}",
     ),
     "new on a device": (
         module(lambda self, x, y, tau, t: y + torch.zeros(1, device="meta")),
-        ValueError,
         "moves a tensor to the device 'meta'",
     ),
-    "counter": (module(count, calls=0), ValueError, "keeps state from one call"),
+    "counter": (module(count, calls=0), "keeps state from one call"),
     "memory": (
         module(remember, seen=nn.Buffer(torch.zeros(()))),
-        ValueError,
         "changes its buffer 'seen': it keeps state",
     ),
     "random": (
         module(lambda self, x, y, tau, t: y + torch.rand(1)),
-        ValueError,
         "two results for the same arguments: it is random",
     ),
-    "no slope": (module(without_slope), ValueError, "derivative for 'p' .*no_grad"),
+    "no slope": (module(without_slope), "derivative for 'p' .*no_grad"),
     "own slope": (
         module(lambda self, x, y, tau, t: Doubled.apply(self.p * y)),
-        ValueError,
         "derivative for 'p' that is not the one of its operations",
     ),
     "float32": (
         module(lambda self, x, y, tau, t: (y * self.p).float()),
-        ValueError,
         r"returned torch\.float32.*double precision",
     ),
     "integers": (
         module(lambda self, x, y, tau, t: (y > x).long()),
-        ValueError,
         r"returned torch\.int64",
     ),
     "two tensors": (
         module(lambda self, x, y, tau, t: (x, y)),
-        TypeError,
         "must return one tensor, but returned tuple",
+        TypeError,
     ),
     "nothing": (
         module(lambda self, x, y, tau, t: None),
-        TypeError,
         "must return one tensor, but returned NoneType",
+        TypeError,
     ),
     "matrix": (
         module(lambda self, x, y, tau, t: torch.outer(x, y) * torch.ones(3, 1, 1)),
-        ValueError,
         r"returned shape \(3, 1, 1\) for arguments of the shapes \(1,\), \(1,\), \(\)",
     ),
     "dropout": (
         module(lambda self, x, y, tau, t: self.layer(y), layer=nn.Dropout(0.2)),
-        ValueError,
         r"has Dropout \('layer'\) in training mode.*\.eval\(\)",
     ),
     "batch norm": (
         module(lambda self, x, y, tau, t: self.net(y), net=nn.BatchNorm1d(2)),
-        ValueError,
         r"has BatchNorm1d \('net'\) in training mode",
     ),
     "hidden dropout": (
         module(lambda self, x, y, tau, t: nn.functional.dropout(self.p * y)),
-        (ValueError, NotImplementedError),  # by chance twice the same, at first
         "it is random or keeps state|It is dropout in training mode",
+        (ValueError, NotImplementedError),  # by chance twice the same, at first
     ),
     "lazy": (
         module(lambda self, x, y, tau, t: self.net(y), net=nn.LazyLinear(1)),
-        ValueError,
         "is lazy: the shape of 'net.weight' is not known",
     ),
     "complex": (
         module(lambda self, x, y, tau, t: y, c=nn.Parameter(torch.ones(1) * 1j)),
-        ValueError,
         "the complex tensor 'c'",
     ),
-    "a class": (tm.Logistic, TypeError, "but got the class `Logistic`"),
-    "a function": (torch.tanh, TypeError, "`module` must be an instance"),
-    "two arguments": (
-        nn.Bilinear(1, 1, 1),
-        TypeError,
-        r"takes \(input1, input2\), but",
-    ),
+    "a class": (tm.Logistic, "but got the class `Logistic`", TypeError),
+    "a function": (torch.tanh, "`module` must be an instance", TypeError),
+    "two inputs": (nn.Bilinear(1, 1, 1), r"takes \(input1, input2\), but", TypeError),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_modules_that_will_not_do_are_refused(case):
-    bad, kind, message = REFUSED[case]
-    with pytest.raises(kind, match=message):
+    bad, message, *kind = REFUSED[case]
+    with pytest.raises(kind[0] if kind else ValueError, match=message):
         dd.from_torch(bad)
 
 
@@ -225,13 +208,10 @@ def test_errors_of_the_user_pass_as_they_are():
         dd.from_torch(tm.Gated(), dimension=3)
 
 
-@pytest.mark.parametrize("dimension", [0, -1, 2.0, "2"])
-def test_a_dimension_is_a_positive_integer(dimension):
-    with pytest.raises(ValueError, match="`dimension` must be a positive integer"):
-        dd.from_torch(tm.Logistic(1.0, 1.0), dimension=dimension)
-
-
-def test_a_history_has_no_dimension():
+def test_a_dimension_is_a_positive_integer_of_a_right_hand_side():
+    for dimension in (0, -1, 2.0, "2"):
+        with pytest.raises(ValueError, match="`dimension` must be a positive integer"):
+            dd.from_torch(tm.Logistic(1.0, 1.0), dimension=unchecked(dimension))
     with pytest.raises(TypeError, match="Only a right-hand side has a `dimension`"):
         dd.from_torch(tm.Periodic(1.0, 1.0, 1.0), dimension=1)
 
@@ -266,10 +246,8 @@ for use in (lambda: dd.from_torch(1), lambda: dd.torch.DelayODE):
     except ImportError as error:
         print(error)
 """
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, capture_output=True, text=True, check=True)
     wanted = 'PyTorch, which is not installed: `pip install "ddefind[torch]"`'
-    assert done.stdout.count(wanted) == 2
+    assert python("-c", code).stdout.count(wanted) == 2
 
 
 def test_torch_that_is_too_old_is_refused():
@@ -312,30 +290,27 @@ def test_delay_odes_refuse_what_they_cannot_use():
 
 
 def test_delay_odes_refuse_bad_times_and_rows():
-    model = DelayODE(tm.Logistic(1.0, 1.0), tm.Periodic(0.1, 1.0, 1.0), 1.0)
+    def refused(match, model, *arguments):
+        with pytest.raises((TypeError, ValueError), match=match):
+            model(*arguments)
+
+    one = DelayODE(tm.Logistic(1.0, 1.0), tm.Periodic(0.1, 1.0, 1.0), 1.0)
     for times in ([-1.0], [np.nan], [np.inf]):
-        with pytest.raises(ValueError, match="`times` must be finite and not negative"):
-            model(times)
+        refused("`times` must be finite and not negative", one, times)
     for times in (1.0, [[1.0]], []):
-        with pytest.raises(ValueError, match="`times` must be a vector; its shape is"):
-            model(times)
-    with pytest.raises(TypeError, match=r"takes \(t\), so call the model as `model\(t"):
-        model([1.0], torch.ones(3, 1))
-    with torch.no_grad():
-        model.tau.fill_(1e-9)
-    with pytest.raises(ValueError, match="`tau`, 1e-09, needs more than .* steps"):
-        model([1.0])
-    with torch.no_grad():
-        model.tau.fill_(-0.5)
-    with pytest.raises(
-        ValueError, match=r"is -0.5. If training drove it there.*clamp_"
-    ):
-        model([1.0])
+        refused("`times` must be a vector; its shape is", one, times)
+    called = r"takes \(t\), so call the model as `model\(t"
+    refused(called, one, [1.0], torch.ones(3, 1))
     many = DelayODE(tm.Logistic(1.0, 1.0), From(), 1.0)
-    with pytest.raises(TypeError, match=r"as `model\(times, z\)`; it got 0"):
-        many([1.0])
+    refused(r"as `model\(times, z\)`; it got 0", many, [1.0])
     for rows in (torch.tensor(1.0), torch.ones(0, 1)):
-        with pytest.raises(ValueError, match="`z` must have a first axis over the"):
-            many([1.0], rows)
-    with pytest.raises(ValueError, match=r"`z` must be floating-point, not torch\.int"):
-        many([1.0], torch.ones(2, 1, dtype=torch.int64))
+        refused("`z` must have a first axis over the", many, [1.0], rows)
+    whole = torch.ones(2, 1, dtype=torch.int64)
+    refused(r"`z` must be floating-point, not torch\.int", many, [1.0], whole)
+    for tau, message in (
+        (1e-9, "`tau`, 1e-09, needs more than .* steps"),
+        (-0.5, r"is -0.5. If training drove it there.*clamp_"),
+    ):
+        with torch.no_grad():
+            one.tau.fill_(tau)
+        refused(message, one, [1.0])

@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import io
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +12,8 @@ from torch import nn
 
 import ddefind as dd
 from ddefind.torch import DelayODE
+from support import torch_modules as tm
+from support.fits import simulated
 
 TAU = {"rest": 1.37, "growth": 0.61}
 TIMES = torch.tensor([0.0, 0.3, 0.9, 1.7, 4.1], dtype=torch.float64)
@@ -40,6 +41,11 @@ class ByNumber(ByName):
     def forward(self, x, y, tau, t):
         dies = self.c * y[0] * torch.exp(-tau[0])
         return self.r * x * (1 - y[1]) - dies
+
+
+class OneDelay(nn.Module):
+    def forward(self, x, y, tau, t):
+        return -y
 
 
 class Past(nn.Module):
@@ -75,19 +81,6 @@ def model():
     return copy.deepcopy(converted())
 
 
-def differences_agree(module, *inputs):
-    """Torch's own test of derivatives, for the inputs and every parameter."""
-    names = [name for name, _ in module.named_parameters()]
-    values = [p.detach().clone().requires_grad_() for p in module.parameters()]
-    inputs = [each.clone().requires_grad_() for each in inputs]
-
-    def trajectory(*tensors):
-        given = dict(zip(names, tensors[len(inputs) :]))
-        return torch.func.functional_call(module, given, tensors[: len(inputs)])
-
-    return torch.autograd.gradcheck(trajectory, (*inputs, *values))
-
-
 @pytest.mark.slow
 def test_trajectories_are_those_of_solve():
     expected = dd.solve(native(), 4.1)(TIMES.numpy())
@@ -100,37 +93,29 @@ def test_trajectories_are_those_of_solve():
 
 @pytest.mark.slow
 def test_derivatives_are_those_of_differences():
-    assert differences_agree(model(), TIMES[1:])
+    assert tm.differences_agree(model(), TIMES[1:])
 
 
 @pytest.mark.slow
 def test_derivatives_with_delays_beyond_the_last_time_or_shorter_than_a_step():
-    assert differences_agree(model(), TIMES[1:2])
+    assert tm.differences_agree(model(), TIMES[1:2])
     short = DelayODE(ByName(), Past(), {**TAU, "growth": 0.033}, max_step=0.2)
-    assert differences_agree(short, TIMES[1:])
+    assert tm.differences_agree(short, TIMES[1:])
 
 
 @pytest.mark.slow
 def test_one_delay_may_have_longer_steps_than_the_delay():
-    class Decay(nn.Module):
-        def forward(self, x, y, tau, t):
-            return -y
-
-    layer = DelayODE(Decay(), Past(), 0.05, max_step=0.2)
-    fine = DelayODE(Decay(), Past(), 0.05)(TIMES)
+    layer = DelayODE(OneDelay(), Past(), 0.05, max_step=0.2)
+    fine = DelayODE(OneDelay(), Past(), 0.05)(TIMES)
     torch.testing.assert_close(layer(TIMES), fine, rtol=1e-3, atol=1e-3)
-    assert differences_agree(layer, TIMES[1:])
+    assert tm.differences_agree(layer, TIMES[1:])
 
 
 @pytest.mark.slow
 def test_a_batch_is_its_trajectories_one_by_one():
     layer = DelayODE(ByName(), PastOfOne(), TAU)
     u = torch.tensor([[0.2], [0.5], [0.9]], dtype=torch.float64, requires_grad=True)
-    together = layer(TIMES, u)
-    assert together.shape == (3, 5, 1)
-    for number in range(3):
-        alone = layer(TIMES, u[number : number + 1])[0]
-        torch.testing.assert_close(together[number], alone, rtol=1e-12, atol=1e-12)
+    assert tm.check_batch(layer, TIMES, u).shape == (3, 5, 1)
     assert torch.autograd.gradcheck(lambda u: layer(TIMES, u), (u,))
 
 
@@ -150,17 +135,10 @@ def test_delays_are_parameters_with_names():
 
 
 def test_copies_and_files_have_all_delays():
-    layer, file = model(), io.BytesIO()
+    layer = model()
     with torch.no_grad():
         layer.tau["rest"].mul_(1.1)
-    torch.save(layer, file)
-    file.seek(0)
-    other = model()
-    assert not torch.equal(other(TIMES), layer(TIMES))
-    other.load_state_dict(layer.state_dict())
-    loaded = torch.load(file, weights_only=False)
-    for same in (other, copy.deepcopy(layer), loaded):
-        assert torch.equal(same(TIMES), layer(TIMES))
+    tm.check_copies(layer, model(), TIMES)
 
 
 class Network(nn.Module):
@@ -197,12 +175,8 @@ def test_a_network_with_two_delays_trains_in_torch():
 def test_two_delays_of_a_torch_module_are_fitted():
     rhs = dd.from_torch(ByNumber(), tau=(0.61, 1.37))
     truth = dd.Problem(rhs, dd.Constant(0.4), (0.61, 1.37))
-    t = np.linspace(0, 12, 61)
-    exact = np.asarray(dd.solve(truth, 12.0)(t))
-    random = np.random.default_rng(3)
-    data = dd.Data(t, exact + 0.002 * random.normal(size=exact.shape))
-    start = dd.Problem(rhs, dd.Constant(0.5), (1.0, 1.0))
-    fit = dd.fit(start, data, intervals=False)
+    data = simulated(truth, np.linspace(0, 12, 61), 0.002, seed=3)
+    fit = dd.fit(dd.Problem(rhs, dd.Constant(0.5), (1.0, 1.0)), data, intervals=False)
     assert isinstance(fit, dd.Estimate)
     assert list(fit.values) == ["r", "c", "b", "tau[0]", "tau[1]"]
     expected = np.array([1.1, 0.4, 0.4, 0.61, 1.37])
@@ -223,11 +197,6 @@ def test_a_converted_module_has_the_native_solution_and_gradient():
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     for name in TAU:
         np.testing.assert_allclose(slope.tau[name], exact.tau[name], rtol=1e-10)
-
-
-class OneDelay(nn.Module):
-    def forward(self, x, y, tau, t):
-        return -y
 
 
 class WrongKey(nn.Module):
@@ -303,13 +272,16 @@ def test_delays_that_will_not_do_are_refused():
             dd.from_torch(ByName(), tau=tau)
 
 
-def test_a_delay_that_training_drove_away_has_a_remedy():
+@pytest.mark.parametrize(
+    "rest, message",
+    [
+        (-0.5, r"drove it.*model\.tau\['rest'\]\.clamp_"),
+        (1e-9, r"in the delay `tau\['rest'\]`.*`max_step`"),
+    ],
+)
+def test_a_delay_that_training_drove_away_has_a_remedy(rest, message):
     layer = model()
     with torch.no_grad():
-        layer.tau["rest"].fill_(-0.5)
-    with pytest.raises(ValueError, match=r"drove it.*model\.tau\['rest'\]\.clamp_"):
-        layer([1.0])
-    with torch.no_grad():
-        layer.tau["rest"].fill_(1e-9)
-    with pytest.raises(ValueError, match=r"in the delay `tau\['rest'\]`.*`max_step`"):
+        layer.tau["rest"].fill_(rest)
+    with pytest.raises(ValueError, match=message):
         layer([1.0])

@@ -8,12 +8,8 @@ import ddefind as dd
 from ddefind._programs import kernels, program, program as places
 from ddefind._programs.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
-from support.fake_cupy import (
-    cupy_on_host,
-    many_on_gpu,
-    needs_compiler,
-)
-from support.options import QUIET, Options
+from support.fake_cupy import cupy_on_host, many_on_gpu, needs_compiler
+from support.fits import Options
 
 __all__ = ["cupy_on_host", "many_on_gpu"]
 pytestmark = needs_compiler
@@ -28,18 +24,14 @@ def stack_of(problem, T, fits, noise=0.1, points=60):
     return dd.Data.stack(t, x + noise * random)
 
 
-def problem_and_stack(name):
+def least_squares(name):
     if name == "text":
         truth = EQUATION.problem(r=1.2, K=2.0, tau=1.0, b=0.4)
-        return EQUATION, stack_of(truth, 12.0, 6)
-    experiment = EXPERIMENTS[name]
-    return experiment.blank, stack_of(experiment.true, experiment.clean.T, 6)
-
-
-def least_squares(name):
-    problem, stack = problem_and_stack(name)
-    options: Options = dict(optimizer=dd.LeastSquares(starts=4), **QUIET)
-    return dd.fit_many(problem, stack, **options)
+        problem, stack = EQUATION, stack_of(truth, 12.0, 6)
+    else:
+        problem, experiment = EXPERIMENTS[name].blank, EXPERIMENTS[name]
+        stack = stack_of(experiment.true, experiment.clean.T, 6)
+    return dd.fit_many(problem, stack, optimizer=dd.LeastSquares(starts=4))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +64,7 @@ def test_least_squares(name, place, by_xla, request):
 def test_gradient_descent(loss, request):
     experiment = EXPERIMENTS["exponential"]
     stack = stack_of(experiment.true, experiment.clean.T, 6)
-    options: Options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss, **QUIET)
+    options: Options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss)
     before = dd.fit_many(experiment.start, stack, **options)
     programs = request.getfixturevalue("many_on_gpu")
     after = dd.fit_many(experiment.start, stack, **options)
@@ -94,9 +86,8 @@ def test_what_is_not_translated_is_left_to_xla(optimizer, many_on_gpu):
     truth = dd.equation("x' = -r * x(t - tau)").problem(r=0.8, tau=1.0, b=1.0)
     stack = stack_of(truth, 6.0, 3, noise=0.01)
     start = {"r": 0.7, "tau": 0.9, "b": 1.1}
-    options: Options = dict(optimizer=optimizer, parameters=start, **QUIET)
-    found = dd.fit_many(scattered, stack, **options)
-    assert np.all(found.loss < 0.5)
+    options: Options = dict(optimizer=optimizer, parameters=start)
+    assert np.all(dd.fit_many(scattered, stack, **options).loss < 0.5)
     assert all(isinstance(p, UntranslatedError) for p in many_on_gpu.values())
 
 
@@ -107,8 +98,7 @@ def test_a_gpu_that_fails_is_left(many_on_gpu, monkeypatch):
         raise MemoryError("Out of memory allocating 1 byte")
 
     monkeypatch.setattr(kernels.GpuKernel, "_launch", full)
-    found = least_squares("text")
-    assert np.all(found.loss < 2)
+    assert np.all(least_squares("text").loss < 2)
     assert {key[0].name for key in many_on_gpu} == {"gpu", "processor"}
 
 

@@ -20,10 +20,9 @@ SHORT = np.array([0, 1, -1, 7, -7, 2**31 - 1, -(2**31), 65536], np.int32)
 
 def both(function, *arguments):
     """What a function gives for each row, translated and by JAX."""
-    rows = len(arguments[0])
     found = program.run_fits(
         lambda _, __, own: function(*own),
-        *(None, None, arguments, np.zeros(rows, int), Runner.processor),
+        *(None, None, arguments, np.zeros(len(arguments[0]), int), Runner.processor),
     )
     expected = jax.vmap(function)(*map(jnp.asarray, arguments))
     return jax.tree.leaves(found), jax.tree.leaves(expected)

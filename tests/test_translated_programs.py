@@ -64,8 +64,7 @@ def test_a_function_of_two_numbers(place, name):
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
 def test_what_is_no_number_stays_none(place, name):
     x = np.array([[np.nan, 1.0, 2.0, np.inf]] * FITS)
-    y = np.array([[1.0, np.nan, 1.0, 3.0]] * FITS)
-    check(place, getattr(jnp, name), x, y)
+    check(place, getattr(jnp, name), x, np.array([[1.0, np.nan, 1.0, 3.0]] * FITS))
 
 
 @pytest.mark.parametrize("exponent", [-3, -1, 0, 1, 2, 5, 10])
@@ -132,11 +131,7 @@ def test_large_arrays_are_in_memory(place):
 
 
 def test_select_among_several(place):
-    check(
-        place,
-        lambda x: jnp.select([x > 0.7, x > 0.4], [x, 2 * x], -1.0),
-        values(6),
-    )
+    check(place, lambda x: jnp.select([x > 0.7, x > 0.4], [x, 2 * x], -1.0), values(6))
 
 
 def test_choices(place):
@@ -249,7 +244,9 @@ def test_random_programs_with_buffers(place, seed):
 def test_data_of_sets_and_what_all_share(place):
     shared, sets = np.array([2.0, 3.0]), np.arange(8.0).reshape(4, 2)
     own, set_of = np.array([0.1, 0.2, 0.3]), np.array([3, 0, 3])
-    found = program.run_fits(_combined, shared, sets, own, set_of, place)
+    found = program.run_fits(
+        lambda a, b, c: a * b + c, shared, sets, own, set_of, place
+    )
     assert np.array_equal(found, shared * sets[set_of] + own[:, None])
     one = np.broadcast_to(sets[1], (4, 2))
     found = program.run_fits(lambda _, b, c: b + c, None, one, own, set_of, place)
@@ -264,19 +261,14 @@ def test_what_has_no_translation_says_so(place):
 
 
 def test_a_program_is_compiled_once(place):
+    def scaled(shared, _, own):
+        return shared * own
+
     for factor in (1.0, 2.0):
         shared, own = factor * np.ones(2), values(2)
-        found = program.run_fits(_scaled, shared, None, own, np.zeros(3, int), place)
+        found = program.run_fits(scaled, shared, None, own, np.zeros(3, int), place)
         assert np.array_equal(found, factor * own)
     assert len(program._programs) == 1
-
-
-def _scaled(shared, _, own):
-    return shared * own
-
-
-def _combined(shared, of_set, own):
-    return shared * of_set + own
 
 
 def test_fits_are_made_in_portions_that_the_memory_has_room_for(
@@ -284,13 +276,10 @@ def test_fits_are_made_in_portions_that_the_memory_has_room_for(
 ):
     monkeypatch.setattr(kernels, "_free", lambda: 20_000)
     own = np.random.default_rng(0).normal(size=(500, 3))
-    set_of = np.zeros(500, int)
-    found = program.run_fits(_squares, None, None, own, set_of, Runner.gpu)
+    found = program.run_fits(
+        lambda _, __, own: own**2, None, None, own, np.zeros(500, int), Runner.gpu
+    )
     assert np.array_equal(found, own**2)
-
-
-def _squares(_, __, own):
-    return own**2
 
 
 def test_without_a_compiler_there_is_no_program(monkeypatch):

@@ -12,7 +12,6 @@ import ddefind as dd
 from ddefind._cli.main import app
 from ddefind._util import wording
 from support.command import run
-from support.options import QUIET
 
 
 def all_wordings():
@@ -35,7 +34,6 @@ WORDINGS = dict(all_wordings())
 
 
 def options():
-    """All options of all commands."""
     program: Any = typer.main.get_command(app)
     declared = [
         each for command in program.commands.values() for each in command.params
@@ -67,36 +65,27 @@ def test_the_words_are_those_of_the_way():
     assert str(wording.starts(2)) == "`dd.LeastSquares(starts=2)`"
 
 
-def rejected_data(folder):
-    t = np.linspace(0, 10, 60)
-    path = folder / "data.csv"
-    rows = np.column_stack([t, 2 + np.sin(2 * t) + 0.05 * np.cos(17 * t)])
-    np.savetxt(path, rows, delimiter=",", header="t,x", comments="")
-    return path
-
-
 @pytest.mark.slow
-def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
-    path, text = rejected_data(tmp_path), "x' = -k * x"
+def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys):
+    t = np.linspace(0, 10, 60)
+    path, text = tmp_path / "data.csv", "x' = -k * x"
+    dd.Data(t, 2 + np.sin(2 * t) + 0.05 * np.cos(17 * t)).to_csv(path)
     # The model is rejected: the fit is done, but doubtful.
     assert run("fit", path, "-e", text, "--starts", 2) == 3
     shown = capsys.readouterr().out
     assert "rejected" in shown and "`--method multiple-shooting`" in shown
     assert "`--starts 200`" in shown and "dd." not in shown
     method = dd.LeastSquares(starts=2)
-    fit = dd.fit(dd.equation(text), dd.read_csv(path), optimizer=method, **QUIET)
+    fit = dd.fit(dd.equation(text), dd.read_csv(path), optimizer=method)
     assert "`dd.MultipleShooting()`" in str(fit) and "--" not in str(fit)
 
 
-def test_data_far_from_time_zero(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("DDEFIND_CACHE", "off")
+def test_data_far_from_time_zero(tmp_path, capsys):
     t = np.linspace(1000, 1010, 30)
     model = dd.equation("x' = -k * x(t - tau) * sin(t)")
     with pytest.raises(ValueError, match=r"`dd\.Data\(t - 1000, x\)`.*t \+ 1000"):
         dd.fit(model, dd.Data(t, np.cos(t)))
     path = tmp_path / "far.csv"
-    rows = np.column_stack([t, np.cos(t)])
-    np.savetxt(path, rows, delimiter=",", header="t,x", comments="")
+    dd.Data(t, np.cos(t)).to_csv(path)
     assert run("fit", path, "-e", str(model), "--time-zero", 0) == 2
     assert "`--time-zero 1000`" in capsys.readouterr().err

@@ -27,7 +27,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ddefind._discovery.terms import delay_names, read_terms
+from ddefind._discovery.library import delay_names, read_terms
 
 from ..page_tables import RESULTS
 from .cases import POINTS, same_terms, system_named

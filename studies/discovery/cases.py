@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 import ddefind as dd
-from ddefind._discovery.inner_parameters import inner_parameters
-from ddefind._discovery.library import make_library
+from ddefind._discovery.discover import read_question
+from ddefind._discovery.exact import make_exact
 from ddefind._discovery.proposals import coefficients_at
-from ddefind._discovery.read_question import read_question
-from ddefind._discovery.stages import make_stage
-from ddefind._discovery.terms import read_terms
 
 from .systems import DELAYED, LACKING, ORDINARY, Sample, System, sample
 
@@ -114,10 +111,9 @@ def truth_bic(system: System, own: Sample, data: dd.Data) -> float:
     parameters of the scan."""
     most = system.most_delays
     question = read_question(data, system.terms, most, None, None)
-    count = max(len(own.delays), 1)
-    terms = read_terms(system.terms, system.states, count)
-    library = make_library(system.states, terms, count, {})
-    texts = [term.text.replace(" ", "") for term in terms]
+    exact = make_exact(question, max(len(own.delays), 1), "constant")
+    library, starts = exact.library, []
+    texts = [term.text.replace(" ", "") for term in library.terms]
     structure = tuple(
         sorted(
             (system.states.index(state), texts.index(text))
@@ -125,10 +121,8 @@ def truth_bic(system: System, own: Sample, data: dd.Data) -> float:
             for text in chosen
         )
     )
-    inner = inner_parameters(library, data.x, question.rate, {})
-    stage = make_stage(question, count, "constant", "truth", lambda *_: None)
-    exact, starts = stage.search.exact, []
-    for values in inner.rows[:: max(len(inner.rows) // 40, 1)]:
+    rows = exact.inner.rows
+    for values in rows[:: max(len(rows) // 40, 1)]:
         c = coefficients_at(library, question.records, structure, own.delays, values)
         if c is not None:
             starts.append(exact.start(c, values, own.delays))

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ddefind"
 _IMPORTS = "May import: "
 # The folders that use the package as a user does, by `import ddefind`.
-_USERS = (("_cli",), ("_discovery",), ("paper",))
+_USERS = (("_cli",), ("_discovery",), ("paper",), ("torch",))
 
 
 @dataclass(frozen=True)

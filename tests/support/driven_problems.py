@@ -145,15 +145,8 @@ def reference(driven: Driven, tolerance: float = 1e-12):
                 both[i] += rate if begin < middle < end else 0.0
             return both
 
-        found = solve_ivp(
-            slope,
-            (a, b),
-            state,
-            "DOP853",
-            rtol=tolerance,
-            atol=tolerance,
-            dense_output=True,
-        )
+        tight: Any = dict(rtol=tolerance, atol=tolerance, dense_output=True)
+        found = solve_ivp(slope, (a, b), state, "DOP853", **tight)
         pieces.append((a, found.sol))
         state = found.y[:, -1].copy()
 

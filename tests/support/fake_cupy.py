@@ -32,18 +32,7 @@ class RawModule:
         assert options == ("--std=c++17",)
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / "program.so"
-            command = [
-                "cc",
-                "-x",
-                "c",
-                "-O1",
-                "-shared",
-                "-fPIC",
-                "-w",
-                "-o",
-                made,
-                "-",
-            ]
+            command = ["cc", "-x", "c", *"-O1 -shared -fPIC -w -o".split(), made, "-"]
             subprocess.run([*command, "-lm"], input=code.encode(), check=True)
             self._library = ctypes.CDLL(str(made))
 

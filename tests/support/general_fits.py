@@ -6,6 +6,8 @@ import numpy as np
 
 import ddefind as dd
 
+from .fits import NEAR, simulated
+
 TIMES = np.linspace(0, 8, 41)
 MODELS = {
     "gamma": (
@@ -25,9 +27,7 @@ MODELS = {
 
 def measured(problem, times=TIMES):
     """The solution with 2% of noise."""
-    x = np.asarray(dd.solve(problem, float(times[-1]))(times))
-    noise = 0.02 * np.std(x) * np.random.default_rng(1).normal(size=x.shape)
-    return dd.Data(times, x + noise)
+    return simulated(problem, times, 0.02, seed=1, relative=True)
 
 
 @cache
@@ -35,9 +35,4 @@ def general_fit(kind):
     """A fit from the true values, with intervals. It is made once for all tests."""
     text, truth = MODELS[kind]
     model = dd.equation(text)
-    return dd.fit(
-        model,
-        measured(model.problem(truth)),
-        parameters=truth,
-        optimizer=dd.LeastSquares(starts=1),
-    )
+    return dd.fit(model, measured(model.problem(truth)), parameters=truth, **NEAR)

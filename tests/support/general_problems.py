@@ -18,6 +18,9 @@ import numpy as np
 
 import ddefind as dd
 
+from .mesh_problems import Past
+from .vectors import size_of, split
+
 T, TIMES = 4.0, 8
 # The steps of central differences, relative to max(1, |parameter|).
 _STEPS = (2e-4, 1e-4)
@@ -41,15 +44,6 @@ class Equation(eqx.Module):
                 slope += self.neutral * jnp.roll(speed, 1)
             slope += gain * jnp.tanh(jnp.roll(delayed, 1)) + 0.1 * x * jnp.tanh(delayed)
         return slope
-
-
-@final
-class Past(eqx.Module):
-    level: jax.Array  # [d]
-    speed: jax.Array  # [d]
-
-    def __call__(self, t):
-        return self.level + 0.3 * jnp.sin(self.speed * t)
 
 
 @final
@@ -100,15 +94,10 @@ class Structure:
 
     @property
     def size(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self.shapes().values())
+        return size_of(self.shapes())
 
     def split(self, theta: Any) -> dict[str, Any]:
-        parts, first = {}, 0
-        for name, shape in self.shapes().items():
-            size = int(np.prod(shape))
-            parts[name] = theta[first : first + size].reshape(shape)
-            first += size
-        return parts
+        return split(theta, self.shapes())
 
     def tau(self, numbers: Any) -> tuple:
         """The delays with the given parameters."""

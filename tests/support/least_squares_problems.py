@@ -10,8 +10,7 @@ from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations
 from ddefind._search.setup import CAPACITY
 
-from .options import Options
-from .unchecked import unchecked
+from .fits import Options, simulated
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)
@@ -20,9 +19,7 @@ TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)
 def logistic_data(count=50, T=10.0, noise=0.02, seed=0, **values):
     """Data of the delayed logistic equation."""
     problem = dd.equation(LOGISTIC).problem(TRUTH | values)
-    t = np.linspace(0, T, count)
-    x = np.asarray(dd.solve(problem, T=T)(t))
-    return dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
+    return simulated(problem, np.linspace(0, T, count), noise, seed)
 
 
 def setup_of(problem, data, parameters=None, n=10, solver=None):
@@ -44,7 +41,6 @@ def normal_function(setup, points=None):
 
 
 def normal(setup, theta, n, points=None):
-    """The normal equations at `theta`."""
     return normal_function(setup, points)(theta, n)
 
 
@@ -74,16 +70,8 @@ def residual_rows(setup, points, n):
 
 def scipy_minimum(setup, points, n, theta, **options):
     """What scipy makes of the same residuals, from `theta`."""
-    rows = residual_rows(setup, points, n)
-    bounds = (setup.lower, setup.upper)
-    tight: Options = dict(
-        xtol=1e-14, ftol=1e-14, gtol=1e-14, x_scale="jac", max_nfev=2000
-    )
-    inside = np.clip(theta, setup.lower, setup.upper)
-    return least_squares(
-        lambda theta: rows(theta)[0],
-        inside,
-        unchecked(lambda theta: rows(theta)[1]),
-        bounds=bounds,
-        **(tight | options),
-    )
+    rows, bounds = residual_rows(setup, points, n), (setup.lower, setup.upper)
+    how: Options = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-14)
+    how |= {"x_scale": "jac", "max_nfev": 2000, "bounds": bounds, **options}
+    how["jac"] = lambda theta: rows(theta)[1]
+    return least_squares(lambda theta: rows(theta)[0], np.clip(theta, *bounds), **how)

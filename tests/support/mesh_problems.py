@@ -24,6 +24,8 @@ from ddefind._engine.solve import solve_mesh
 from ddefind._problem.delays import AbstractConstantDelay
 from ddefind._util.arrays import write
 
+from .vectors import size_of, split
+
 TIMES = 12
 # The steps of central differences: of the delays and switches, where the solution has
 # few derivatives, and of all other values.
@@ -107,17 +109,11 @@ class Structure:
         return shapes | (dict(initial=(self.d,)) if self.jump else {})
 
     def split(self, theta: Any) -> dict[str, Any]:
-        """The values by name."""
-        parts, first = {}, 0
-        for name, shape in self.shapes().items():
-            size = int(np.prod(shape))
-            parts[name] = theta[first : first + size].reshape(shape)
-            first += size
-        return parts
+        return split(theta, self.shapes())
 
     @property
     def size(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self.shapes().values())
+        return size_of(self.shapes())
 
     @property
     def moving(self) -> np.ndarray:
@@ -233,7 +229,6 @@ def reach(structure: Structure, case: Case) -> float:
 
 
 def steps(structure: Structure) -> np.ndarray:
-    """The steps of central differences."""
     return np.where(structure.moving, MOVING, RESTING)
 
 
@@ -270,8 +265,7 @@ def _states(structure: Structure, case: Case, theta: Any, mode: str):
 
 def _squares(structure: Structure, case: Case):
     def join(theta):
-        problem = structure.problem(theta, case.numbers)
-        return eqx.filter(problem, eqx.is_inexact_array)
+        return eqx.filter(structure.problem(theta, case.numbers), eqx.is_inexact_array)
 
     fixed = eqx.filter(
         structure.problem(case.theta, case.numbers), eqx.is_inexact_array, inverse=True

@@ -13,15 +13,17 @@ _PASSAGES = 7
 
 def method_of_steps(
     rhs: Callable[..., Any],
-    history: Callable[[float], np.ndarray],
-    start: np.ndarray,
+    start: Any,
     delays: Sequence[float],
-    switches: Sequence[float],
     T: float,
     tolerance: float,
+    history: Callable[[float], Any] | None = None,
+    switches: Sequence[float] = (),
 ) -> Callable[[Any], np.ndarray]:
     """The solution on [0, T], as a function of a vector of times. `rhs(x, y, tau, t)`
-    and `history(t)` are functions of NumPy."""
+    and `history(t)`, which is `start` if it is not given, are functions of NumPy."""
+    x = np.asarray(start, float)
+    past = history or (lambda t, start=x: start)
     breaks = _breaks(delays, switches, T)
     pieces: list[Callable[[Any], np.ndarray]] = []
 
@@ -30,25 +32,17 @@ def method_of_steps(
         which = int(np.searchsorted(breaks, t)) - 1
         return pieces[min(max(which, 0), len(pieces) - 1)](t)
 
-    x = np.asarray(start, float)
     for a, b in zip(breaks, breaks[1:]):
         middle = 0.5 * (a + b)
-        sources = [history if middle < tau else solved for tau in delays]
+        sources = [past if middle < tau else solved for tau in delays]
 
         def slope(t, x, sources=sources, a=a, b=b):
             delayed = tuple(source(t - tau) for source, tau in zip(sources, delays))
             inside = np.clip(t, a + 1e-12, b - 1e-12)
             return rhs(x, delayed, tuple(delays), inside)
 
-        found = solve_ivp(
-            slope,
-            (a, b),
-            x,
-            "DOP853",
-            rtol=tolerance,
-            atol=tolerance,
-            dense_output=True,
-        )
+        tight: Any = dict(rtol=tolerance, atol=tolerance, dense_output=True)
+        found = solve_ivp(slope, (a, b), x, "DOP853", **tight)
         pieces.append(found.sol)
         x = found.y[:, -1]
 

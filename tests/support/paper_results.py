@@ -3,7 +3,7 @@
 import numpy as np
 
 from ddefind.paper import EXPERIMENTS
-from ddefind.paper._level_results import LevelResults, rounded
+from ddefind.paper._run import LevelResults, rounded
 
 
 def made_up(model="exponential", noise=0.3, repeats=4, seed=0, protocol="published"):

@@ -16,19 +16,18 @@ import numpy as np
 
 import ddefind as dd
 
+from .fits import simulated
+
 EQUATION = "x' = r * x * (1 - x(t - tau) / K)"
 _HOME = str(Path(str(dd.__file__)).parent)
 
 
 def _write_table(folder: Path) -> Path:
     """Write a record of a delayed population as a CSV file."""
-    model = dd.equation(EQUATION)
-    truth = model.problem(r=1.8, K=2.5, tau=0.8, b=0.5)
+    truth = dd.equation(EQUATION).problem(r=1.8, K=2.5, tau=0.8, b=0.5)
     t = np.linspace(0, 20, 60)
-    x = dd.solve(truth, T=20.0)(t)[:, 0]
-    x = x + 0.05 * np.random.default_rng(0).normal(size=t.size)
     path = folder / "data.csv"
-    path.write_text("t,x\n" + "".join(f"{a},{b}\n" for a, b in zip(t, x)))
+    simulated(truth, t, 0.05).to_csv(path)
     return path
 
 

@@ -30,15 +30,8 @@ def main() -> None:
         distributed = import_module("distributed")
         executor = distributed.Client(executor, set_as_default=False)
     method = Written(given.journal, given.seconds)
-    found = dd.fit_many(
-        start(),
-        sets(given.fits),
-        optimizer=method,
-        executor=executor,
-        folder=given.folder,
-        progress=False,
-    )
-    print(found)
+    where: Any = {"executor": executor, "folder": given.folder}
+    print(dd.fit_many(start(), sets(given.fits), optimizer=method, **where))
 
 
 if __name__ == "__main__":

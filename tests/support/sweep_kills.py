@@ -7,9 +7,9 @@ import sys
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import ddefind as dd
-from support.options import QUIET
 from support.sweep_fits import Written, made, sets, start
 
 TESTS = Path(__file__).parents[1]
@@ -18,28 +18,31 @@ LONG = 240
 
 
 def undisturbed(count):
-    method = dd.LeastSquares(starts=1)
-    return dd.fit_many(start(), sets(count), optimizer=method, **QUIET)
+    return dd.fit_many(start(), sets(count), optimizer=dd.LeastSquares(starts=1))
 
 
 def swept(data, journal, seconds=0.0, **options):
     """The fits of these data, with a journal."""
     method = Written(str(journal), seconds)
-    return dd.fit_many(start(), data, optimizer=method, **options, **QUIET)
+    return dd.fit_many(start(), data, optimizer=method, **options)
+
+
+def begun(*words):
+    """A process of Python, in a session of its own."""
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, *map(str, words)],
+        env=os.environ | {"PYTHONPATH": PATHS},
+        text=True,
+        start_new_session=True,
+        **pipes,
+    )
 
 
 @contextmanager
 def client(folder, journal, *options):
     """A process that makes fits."""
-    words = [sys.executable, "-m", "support.sweep_client", folder, journal, *options]
-    process = subprocess.Popen(
-        [str(word) for word in words],
-        env=os.environ | {"PYTHONPATH": PATHS},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = begun("-m", "support.sweep_client", folder, journal, *options)
     try:
         yield process
     finally:

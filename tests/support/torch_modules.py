@@ -1,5 +1,7 @@
 """Torch modules of many kinds, as people write them: right-hand sides and histories."""
 
+import copy
+import io
 import math
 
 import torch
@@ -9,6 +11,42 @@ from torch.nn import functional as F
 
 def scalar(value):
     return nn.Parameter(torch.tensor(float(value)))
+
+
+def differences_agree(module, *inputs):
+    """Torch's own test of derivatives, for the inputs and every parameter."""
+    names = [name for name, _ in module.named_parameters()]
+    values = [p.detach().clone().requires_grad_() for p in module.parameters()]
+    inputs = [each.clone().requires_grad_() for each in inputs]
+
+    def trajectory(*tensors):
+        given = dict(zip(names, tensors[len(inputs) :]))
+        return torch.func.functional_call(module, given, tensors[: len(inputs)])
+
+    return torch.autograd.gradcheck(trajectory, (*inputs, *values))
+
+
+def check_copies(module, other, times):
+    """A module whose numbers another one gets, that is copied, and that goes through a
+    file: all have its trajectory, which the other one did not have before."""
+    assert not torch.equal(other(times), module(times))
+    other.load_state_dict(module.state_dict())
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    for same in (other, copy.deepcopy(module), loaded):
+        assert torch.equal(same(times), module(times))
+
+
+def check_batch(module, times, *inputs):
+    """A batch is its trajectories one by one."""
+    together = module(times, *inputs)
+    for number, found in enumerate(together):
+        one = slice(number, number + 1)
+        alone = module(times, *(each[one] for each in inputs))[0]
+        torch.testing.assert_close(found, alone, rtol=1e-12, atol=1e-12)
+    return together
 
 
 # The paper's models.
@@ -23,11 +61,7 @@ class Exponential(nn.Module):
         return self.theta_0 * x + self.theta_1 * y
 
 
-class Logistic(nn.Module):
-    def __init__(self, theta_0, theta_1):
-        super().__init__()
-        self.theta_0, self.theta_1 = scalar(theta_0), scalar(theta_1)
-
+class Logistic(Exponential):
     def forward(self, x, y, tau, t):
         return self.theta_0 * x * (1 - self.theta_1 * y)
 
@@ -80,9 +114,7 @@ class Affine(nn.Module):
 class Periodic(nn.Module):
     def __init__(self, A, omega, b):
         super().__init__()
-        self.A, self.omega, self.b = (
-            nn.Parameter(torch.tensor(v)) for v in (A, omega, b)
-        )
+        self.A, self.omega, self.b = map(nn.Parameter, map(torch.tensor, (A, omega, b)))
 
     def forward(self, t):
         return self.A * torch.sin(self.omega * t) + self.b
@@ -116,8 +148,7 @@ class OfEverything(nn.Module):
         self.first, self.last = nn.Linear(6, 30), nn.Linear(30, 2)
 
     def forward(self, x, y, tau, t):
-        inputs = torch.hstack([x, y, tau, t])
-        return self.last(torch.tanh(self.first(inputs)))
+        return self.last(torch.tanh(self.first(torch.hstack([x, y, tau, t]))))
 
 
 class Residual(nn.Module):

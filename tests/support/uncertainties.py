@@ -14,8 +14,7 @@ def hand_made(problem: dd.Problem, sd: float) -> Uncertainty:
     """The uncertainty of a fit whose estimates are the values of the problem, each with
     the standard error `sd`, and independent."""
     solver = dd.Tsit5() if is_general(problem.tau) else dd.RK4()
-    t = np.linspace(0, 10, 40)
-    data = dd.Data(t, np.ones((40, 1)), sd=1.0)
+    data = dd.Data(np.linspace(0, 10, 40), np.ones((40, 1)), sd=1.0)
     setup, _ = make_setup(problem, data, None, solver, 20)
     theta = np.array(list(dd.parameter_values(problem).values()), float)
     gram = np.diag(np.append(40.0, np.full(len(theta), sd**-2)))

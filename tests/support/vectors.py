@@ -38,3 +38,18 @@ def whole_steps(problem: dd.Problem, vectors, T: float, n: int) -> np.ndarray:
     moved = np.array(vectors)
     moved[:, at] = T * n / np.round(T * n / moved[:, at])
     return moved
+
+
+def size_of(shapes: dict[str, tuple[int, ...]]) -> int:
+    """How many numbers arrays of these shapes have."""
+    return sum(int(np.prod(shape)) for shape in shapes.values())
+
+
+def split(theta: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Parts of a vector by name, in the order of their shapes."""
+    parts, first = {}, 0
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        parts[name] = theta[first : first + size].reshape(shape)
+        first += size
+    return parts

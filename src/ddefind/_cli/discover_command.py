@@ -13,16 +13,8 @@ import ddefind as dd
 
 from .._util.files import nonfinite_as_none, write_whole
 from . import options as opt
-from .fit_arguments import read_data
-from .fit_settings import FitSettings, combine_settings
-from .messages import (
-    DOUBTFUL,
-    EXIT_CODES,
-    INTERRUPTED,
-    Messages,
-    print_json,
-    quick_start,
-)
+from .fit_settings import FitSettings, combine_settings, read_data, records_of
+from .messages import DOUBTFUL, EXIT_CODES, INTERRUPTED, print_json, quick_start, say
 from .parse_options import GivenRange, OptionError, number_or_text, parse_formats
 
 DISCOVER_EXAMPLES = f"""\
@@ -84,7 +76,7 @@ def discover(
     formats: opt.Formats = None,
     quiet: opt.Quiet = False,
     as_json: opt.Json = False,
-) -> None:
+) -> int:
     """Find the terms and the delays of an equation from a file of measurements."""
     paths = [str(path) for path in data or ()]
     if not paths:
@@ -95,52 +87,35 @@ def discover(
     )
     figures = parse_formats(formats or (), out)
     with quick_start():
-        code = _discover(
-            settings, terms, delays, known, out, figures, Messages(quiet), as_json
-        )
-    raise typer.Exit(code)
+        from .output_folder import check_can_be_folder, check_folder
 
-
-def _discover(
-    settings: FitSettings,
-    terms: list[str] | None,
-    delays: str,
-    known: str | None,
-    out: Path | None,
-    formats: Sequence[str],
-    messages: Messages,
-    as_json: bool,
-) -> int:
-    """Search, print the result, write the folder `out`, and return the exit code."""
-    from .output_folder import check_can_be_folder, check_folder
-
-    if out is not None:
-        # The files of an interrupted search are replaced.
-        is_known = (out / opt.DISCOVERY.format("json")).is_file()
-        (check_can_be_folder if is_known else check_folder)(out)
-    given = read_data(settings, dd.equation(_NO_EQUATION))
-    messages.say(f"{given}\n")
-    found = dd.discover(
-        given.data,  # type: ignore
-        terms or "polynomial(2)",
-        delays=delays,
-        known=known,
-        parameters={
-            name: dd.Parameter(lower=each.lower, upper=each.upper)
-            for name, each in settings.bounds.items()
-        },
-        seed=settings.seed,
-        progress=False if messages.quiet else None,
-    )
-    try:
-        if as_json:
-            print_json(found.to_dict())
-        else:
-            typer.echo(str(found))
-    finally:
         if out is not None:
-            names = _write(out, found, given.data, settings, formats)
-            messages.say(f"Written to {out}: {', '.join(names)}")
+            # The files of an interrupted search are replaced.
+            is_known = (out / opt.DISCOVERY.format("json")).is_file()
+            (check_can_be_folder if is_known else check_folder)(out)
+        measured, _ = read_data(settings, dd.equation(_NO_EQUATION))
+        say("\n".join(map(str, records_of(measured))) + "\n", quiet)
+        found = dd.discover(
+            measured,
+            terms or "polynomial(2)",
+            delays=delays,  # type: ignore
+            known=known,
+            parameters={
+                name: dd.Parameter(lower=each.lower, upper=each.upper)
+                for name, each in settings.bounds.items()
+            },
+            seed=settings.seed,
+            progress=False if quiet else None,
+        )
+        try:
+            if as_json:
+                print_json(found.to_dict())
+            else:
+                typer.echo(str(found))
+        finally:
+            if out is not None:
+                names = _write(out, found, records_of(measured), settings, figures)
+                say(f"Written to {out}: {', '.join(names)}", quiet)
     if found.interrupted:
         return INTERRUPTED
     is_good = found.fit is not None and found.fit.status.ok and not found.fit.rejected
@@ -150,7 +125,7 @@ def _discover(
 def _write(
     out: Path,
     found: "dd.Discovery",
-    given: Any,
+    given: "list[dd.Data]",
     settings: FitSettings,
     formats: Sequence[str],
 ) -> list[str]:
@@ -173,14 +148,14 @@ def _write(
 
 
 def _inputs_of_fit(
-    found: "dd.Discovery", given: Any, settings: FitSettings
+    found: "dd.Discovery", given: "list[dd.Data]", settings: FitSettings
 ) -> tuple[FitSettings, dict[str, bytes]]:
     """Return the settings of the last fit with paths within the folder, and the files
     at these paths. A search moves each experiment to begin at 0, which a fit cannot:
     experiments that begin later are written anew, to one file."""
-    from .output_folder import INPUT, csv_text, read_inputs
+    from .output_folder import INPUT, read_inputs, study_csv
 
-    if not isinstance(found.data, tuple) or all(e.data.t[0] == 0 for e in given):
+    if not isinstance(found.data, tuple) or all(data.t[0] == 0 for data in given):
         return read_inputs(settings)
     group, place = settings.group or opt.EXPERIMENT, f"{INPUT}/searched.csv"
     settings = replace(
@@ -193,14 +168,7 @@ def _inputs_of_fit(
         sheet=None,
         time_zero=0.0,
     )
-    rows = []
-    for data, label in ((each.data, each.label) for each in found.data):
-        for j, t in enumerate(data.t.tolist()):
-            row = {group: label, "t": t, **dict(zip(data.names, data.x[j]))}
-            if data.sd is not None:
-                row |= {f"{name}_sd": sd for name, sd in zip(data.names, data.sd[j])}
-            rows.append(row)
-    return settings, {place: csv_text(rows).encode()}
+    return settings, {place: study_csv(group, found.data).encode()}
 
 
 def _settings_of_fit(found: "dd.Discovery", settings: FitSettings) -> FitSettings:
@@ -210,21 +178,18 @@ def _settings_of_fit(found: "dd.Discovery", settings: FitSettings) -> FitSetting
         line for line in str(found.equation).splitlines() if "#" not in line
     )
     history = found.equation.history
-    free = {
-        name: each
-        for name, each in found.parameters.items()
-        if isinstance(each, dd.Parameter)
-    }
-    bounds = {
-        name: GivenRange(
-            -math.inf if each.lower is None else each.lower,
-            math.inf if each.upper is None else each.upper,
-        )
-        for name, each in free.items()
-        if (each.lower, each.upper) != (None, None)
-    }
-    named = sorted({*fit.names} & {*found.equation.names} & {*free})
-    starts = {name: free[name].start for name in named}
+    bounds, start = {}, {}
+    named = {*fit.names} & {*found.equation.names}
+    for name, each in found.parameters.items():
+        if not isinstance(each, dd.Parameter):
+            continue
+        if (each.lower, each.upper) != (None, None):
+            lower = -math.inf if each.lower is None else each.lower
+            bounds[name] = GivenRange(
+                lower, math.inf if each.upper is None else each.upper
+            )
+        if name in named and each.start is not None:
+            start[name] = float(each.start)
     time_zero = settings.time_zero
     if not isinstance(found.data, tuple) and found.data.origin != 0.0:
         time_zero = number_or_text(str(found.data.origin))
@@ -234,6 +199,6 @@ def _settings_of_fit(found: "dd.Discovery", settings: FitSettings) -> FitSetting
         history=None if history == "constant" else history,
         time_zero=time_zero,
         starts=fit.starts,
-        start={n: float(start) for n, start in starts.items() if start is not None},
+        start=dict(sorted(start.items())),
         bounds=bounds,
     )

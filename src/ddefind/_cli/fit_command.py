@@ -11,18 +11,16 @@ import ddefind as dd
 
 from .._fitting.fit_options import SETTINGS
 from . import options as opt
-from .fit_arguments import fit_arguments, read_data
-from .fit_settings import FitSettings, combine_settings, is_equation_file
-from .messages import (
-    DOUBTFUL,
-    EXIT_CODES,
-    INTERRUPTED,
-    Messages,
-    print_json,
-    quick_start,
+from .fit_settings import (
+    FitSettings,
+    combine_settings,
+    fit_arguments,
+    read_data,
+    records_of,
 )
-from .parse_options import parse_formats
-from .show_command import printed_as_json
+from .messages import DOUBTFUL, EXIT_CODES, INTERRUPTED, print_json, quick_start, say
+from .parse_options import is_equation_file, parse_formats
+from .result_commands import printed_as_json
 
 FIT_EXAMPLES = f"""\
 \b
@@ -55,14 +53,13 @@ def fit(
     formats: opt.Formats = None,
     quiet: opt.Quiet = False,
     as_json: opt.Json = False,
-) -> None:
+) -> int:
     """Learn parameters, delay and history from a file of measurements."""
     files = _files(data or [], given["equation"], given["model"])
     settings = combine_settings(config, {**given, **files})
     figures = parse_formats(formats or (), out)
     with quick_start():
-        code = _fit(settings, out, figures, Messages(quiet), as_json)
-    raise typer.Exit(code)
+        return _fit(settings, out, figures, quiet, as_json)
 
 
 def _files(
@@ -81,7 +78,7 @@ def _fit(
     settings: FitSettings,
     out: Path | None,
     formats: Sequence[str],
-    messages: Messages,
+    quiet: bool,
     as_json: bool,
 ) -> int:
     """Fit, print the result, write the folder `out` with figures in these `formats`,
@@ -92,20 +89,20 @@ def _fit(
     if out is not None:
         check_folder(out)
     model = read_model(vars(settings))
-    given = read_data(settings, model)
+    data, beside = read_data(settings, model)
     inputs = read_inputs(settings)
-    messages.say(f"{given}\n")
-    arguments = fit_arguments(settings, model) | given.options
-    for name, value in given.values.items():
-        arguments["parameters"][name] = dd.Fixed(value)
-    progress = False if messages.quiet else None
-    result: Any = dd.fit(model, given.data, **arguments, progress=progress)
+    say("\n".join(map(str, records_of(data))) + "\n", quiet)
+    arguments = fit_arguments(settings, model)
+    arguments["parameters"] |= beside.pop("parameters", {})
+    arguments |= {**beside, "progress": False if quiet else None}
+    result: Any = dd.fit(model, data, **arguments)
     if not math.isfinite(result.loss):
         typer.echo(f"Error: {result.message}", err=True)
         return DOUBTFUL
+    known = {note for each in records_of(data) for note in each.notes}
     for note in result.data.notes:
-        if note not in given.notes:
-            messages.say(f"{note}\n")
+        if note not in known:
+            say(f"{note}\n", quiet)
     is_complete = True
     try:
         if as_json:
@@ -116,16 +113,16 @@ def _fit(
         if out is not None:
             content = result.file_content()
             names, is_complete = write_folder(out, result, content, inputs, formats)
-            messages.say(f"Written to {out}: {', '.join(names)}")
+            say(f"Written to {out}: {', '.join(names)}", quiet)
             if is_complete:
-                messages.say(f"Open {out / REPORT} in a browser to see the report.")
+                say(f"Open {out / REPORT} in a browser to see the report.", quiet)
     # Without intervals, least squares was interrupted while it computed them.
     is_estimate = hasattr(result, "assessment")
     has_no_intervals = is_estimate and result.assessment is None
     if has_no_intervals:
-        messages.say("Interrupted: the intervals are left out.")
+        say("Interrupted: the intervals are left out.", quiet)
     if not is_complete:
-        messages.say("Interrupted: the folder lacks the curve, figure or report.")
+        say("Interrupted: the folder lacks the curve, figure or report.", quiet)
     if has_no_intervals or not is_complete or result.status.name == "interrupted":
         return INTERRUPTED
     is_rejected = is_estimate and result.rejected

@@ -1,4 +1,5 @@
-"""The settings of a fit, as options and TOML files give them and `fit.toml` keeps them.
+"""The settings of a fit, as options and TOML files give them and `fit.toml` keeps them;
+the data that they name, and the settings as arguments of `dd.fit`.
 
 In a TOML file, paths are relative to its folder."""
 
@@ -12,12 +13,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import ddefind as dd
+
 from .._fitting.fit_options import SETTINGS, with_fields
 from .._util import wording
-from .._util.errors import DataError, did_you_mean, quoted
+from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
 from .._util.version import __version__
-from .parse_options import KINDS, GivenRange, OptionError, check_bounds, read_prior
+from .parse_options import (
+    KINDS,
+    GivenRange,
+    OptionError,
+    check_bounds,
+    parse_number,
+    read_prior,
+)
 
 # The method that is not the usual one.
 _, MULTIPLE_SHOOTING = SETTINGS["method"].offered()
@@ -25,19 +35,14 @@ _, MULTIPLE_SHOOTING = SETTINGS["method"].offered()
 ALL = "all"
 # The solvers that have a tolerance.
 _ADAPTIVE = ("tsit5", "radau")
-# A line such as x' = ..., with any kind of prime.
-_EQUATION = re.compile(r"^\s*\w+\s*['\u2019\u2032]\s*=", re.MULTILINE)
-
-
-def is_equation_file(path: str) -> bool:
-    """Whether a file is a text with an equation in it."""
-    if not Path(path).is_file():
-        return False
-    try:
-        text, _ = read_text(path)
-    except DataError:
-        return False
-    return _EQUATION.search(text) is not None
+# A kind of noise, perhaps with its numbers in brackets.
+_KIND = re.compile(r"\s*([A-Za-z_ -]+?)\s*(?:\(([^()]*)\))?\s*")
+# The words that describe a network.
+_SIZES = "width", "depth"
+_FLAGS = "positive", "increasing", "decreasing", "through-zero"
+_BOUNDS = re.compile(
+    r"\bbounds\s*=\s*[\[(]?\s*([^\s,\])]+)\s*,\s*([^\s,\])]+)\s*[\])]?"
+)
 
 
 def _unset(name: str) -> Any:
@@ -92,8 +97,16 @@ class FitSettings:
                 "their steps by it."
             )
         for name, value in vars(self).items():
-            if value is not None:
-                _check_value(name, value)
+            if value is None:
+                continue
+            option = SETTINGS[name]
+            KINDS[option.kind].check(option.flag, value)
+            if option.kind == "choice" and value not in option.offered():
+                *others, last = option.offered()
+                yield (
+                    f"`{option.flag}` must be {', '.join(others)} or {last}, but got "
+                    f"{quoted(value)}."
+                )
         for prior in self.prior.values():
             read_prior(prior)
         named = [name for name in self.positive or () if name != ALL]
@@ -141,18 +154,6 @@ class FitSettings:
             elif value is not None:
                 lines.append(f"{name} = {_toml_value(value)}")
         return "\n".join([*lines, *tables]) + "\n"
-
-
-def _check_value(name: str, value: Any) -> None:
-    """Refuse a value of a setting that it cannot have."""
-    option = SETTINGS[name]
-    KINDS[option.kind].check(option.flag, value)
-    if option.kind == "choice" and value not in option.offered():
-        *others, last = option.offered()
-        raise OptionError(
-            f"`{option.flag}` must be {', '.join(others)} or {last}, but got "
-            f"{quoted(value)}."
-        )
 
 
 def combine_settings(
@@ -217,33 +218,28 @@ def with_paths(
     settings: Mapping[str, Any], change: Callable[[str], str]
 ) -> dict[str, Any]:
     """Return settings with every path in them changed by a function."""
-    changed = dict(settings)
-    for name in ("data", "model", "doses", "inputs"):
-        value = changed.get(name)
-        # A column or a formula is no path. Data and model always are.
-        move = change if name in ("data", "model") else _if_file(change)
-        if isinstance(value, str):
-            changed[name] = move(value)
-        elif isinstance(value, list):
-            changed[name] = [move(each) for each in value]
-        elif isinstance(value, dict):
-            changed[name] = {key: move(each) for key, each in value.items()}
-    return changed
 
-
-def _if_file(change: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a function that changes the file of an input or of doses, and leaves
-    columns and formulas as they are."""
-
-    def changed(text: str) -> str:
+    def moved(name: str, text: str) -> str:
+        if name in ("data", "model"):
+            return change(text)
         from .._data.table import find_place
 
+        # A column or a formula is no path.
         place = find_place(text)
         if place is None or place.file is None:
             return text
         column = "" if place.column is None else f":{place.column}"
         return change(place.file) + column
 
+    changed = dict(settings)
+    for name in ("data", "model", "doses", "inputs"):
+        value = changed.get(name)
+        if isinstance(value, str):
+            changed[name] = moved(name, value)
+        elif isinstance(value, list):
+            changed[name] = [moved(name, each) for each in value]
+        elif isinstance(value, dict):
+            changed[name] = {key: moved(name, each) for key, each in value.items()}
     return changed
 
 
@@ -275,3 +271,210 @@ def _escaped(line: str) -> str:
     """Return a line with special characters escaped. TOML has the escapes of JSON, and
     needs one for the delete character as well."""
     return json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")
+
+
+# The settings as arguments of `dd.fit` and `dd.fit_many`
+
+
+def places(settings: FitSettings) -> dict[str, Any]:
+    """Return the settings that say where in a file the data are, as arguments."""
+    return {
+        "time": settings.time,
+        "columns": settings.columns,
+        "where": settings.where,
+        "sheet": settings.sheet,
+        "start": settings.time_zero,
+    }
+
+
+def read_data(
+    settings: FitSettings, model: "dd.Equation | dd.Problem"
+) -> "tuple[dd.Data | list[dd.Experiment], dict[str, Any]]":
+    """Read the files of measurements: one data set, or the experiments of a study. For
+    one data set, return also the inputs and doses beside it, and the known values of
+    parameters, as arguments of `dd.fit`."""
+    further = (settings.values, settings.inputs, settings.doses)
+    if not settings.is_study and not any(further):
+        return dd.read_csv(settings.paths[0], **places(settings)), {}
+    experiments = dd.read_study(
+        settings.paths,
+        group=settings.group,
+        values=settings.values or (),
+        inputs=settings.inputs,
+        input_kind=settings.input_kind or "linear",
+        doses=doses_of(settings.doses, model),
+        **places(settings),
+    )
+    if settings.is_study:
+        return experiments, {}
+    (only,) = experiments
+    known = {name: dd.Fixed(value) for name, value in (only.values or {}).items()}
+    given = {"inputs": only.inputs, "doses": only.doses, "parameters": known}
+    return only.data, {name: each for name, each in given.items() if each}
+
+
+def records_of(data: "dd.Data | list[dd.Experiment]") -> "list[dd.Data]":
+    """Return the data set, or those of the experiments."""
+    return [data] if isinstance(data, dd.Data) else [each.data for each in data]
+
+
+def doses_of(
+    doses: str | dict[str, str] | None, model: "dd.Equation | dd.Problem"
+) -> str | dict[str, str] | None:
+    """Return the places of doses. A single state receives all of them."""
+    if not isinstance(doses, str) or isinstance(model, dd.Problem):
+        return doses
+    return {model.states[0]: doses} if len(model.states) == 1 else doses
+
+
+def fit_arguments(
+    settings: FitSettings, model: "dd.Equation | dd.Problem"
+) -> dict[str, Any]:
+    """Return the settings as arguments, without model and data."""
+    passed = {
+        option.keyword: value
+        for name, option in SETTINGS.items()
+        if option.is_passed and (value := getattr(settings, name)) is not None
+    }
+    return {
+        **passed,
+        "noise": noise_models(settings.noise),
+        "networks": networks_of(settings.network),
+        "parameters": _parameters(settings, model),
+        "optimizer": _method(settings),
+        "solver": _solver(settings),
+    }
+
+
+def _method(settings: FitSettings) -> Any:
+    """Return the argument `optimizer`."""
+    if settings.method is None and settings.starts is None:
+        return None
+    is_shooting = settings.method == MULTIPLE_SHOOTING
+    method = dd.MultipleShooting if is_shooting else dd.LeastSquares
+    return method() if settings.starts is None else method(starts=settings.starts)
+
+
+def _solver(settings: FitSettings) -> Any:
+    """Return the argument `solver`."""
+    if settings.solver in (None, "auto"):
+        return "auto"
+    if settings.solver == "rk4":
+        return dd.RK4()
+    solver = dd.Tsit5 if settings.solver == "tsit5" else dd.Radau
+    return solver() if settings.rtol is None else solver(rtol=settings.rtol)
+
+
+def _parameters(
+    settings: FitSettings, model: "dd.Equation | dd.Problem"
+) -> dict[str, Any]:
+    """Return the argument `parameters`: what is known of each."""
+    bounds, priors = dict(settings.bounds), settings.prior
+    for name in _positive(settings, model):
+        lower, upper = bounds.get(name, GivenRange())
+        bounds[name] = GivenRange(max(lower, 0.0), upper)
+    parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in settings.set.items()}
+    differing = dict.fromkeys(settings.per_experiment or ())
+    for name in {**settings.start, **bounds, **priors, **differing}:
+        lower, upper = bounds.get(name, (None, None))
+        prior = None
+        if name in priors:
+            kind, *numbers = read_prior(priors[name])
+            prior = (dd.GaussianPrior if kind == "normal" else dd.LogNormalPrior)(
+                *numbers
+            )
+        parameters[name] = dd.Parameter(
+            settings.start.get(name),
+            lower,
+            upper,
+            prior,
+            per_experiment=True if name in differing else None,
+        )
+    return parameters
+
+
+def _positive(settings: FitSettings, model: "dd.Equation | dd.Problem") -> list[str]:
+    """Return the parameters that are positive by `--positive`."""
+    from .model_file import names_in_equation
+
+    names: list[str] = list(settings.positive or ())
+    if ALL not in names:
+        return names
+    names.remove(ALL)
+    known = {*names, *settings.set}
+    return names + [name for name in names_in_equation(model) if name not in known]
+
+
+def noise_models(option: str | Mapping[str, str] | None) -> Any:
+    """Return the argument `noise`: a model, or models by quantity. Numbers in brackets
+    after a kind, as in `lognormal(1.2)`, are known."""
+    if option is None:
+        return None
+    if isinstance(option, str):
+        return _noise_model(option)
+    return {name: _noise_model(text) for name, text in option.items()}
+
+
+def _noise_model(text: str) -> Any:
+    from ..noise._read_noise import WORDS
+
+    match = _KIND.fullmatch(text)
+    word = match[1].lower().replace("_", "-").replace(" ", "-") if match else text
+    if match is None or word not in WORDS:
+        raise OptionError(
+            f"`--noise` needs a kind, but got {quoted(text)}."
+            f"{did_you_mean(word, WORDS)} Kinds are {', '.join(WORDS)}; one with a "
+            "known number is written as lognormal(1.2), and one for a single quantity "
+            "as hare=poisson."
+        )
+    kind = WORDS[word]
+    if match[2] is None:
+        return kind()
+    numbers = [parse_number(part) for part in match[2].split(",")]
+    if None in numbers or len(numbers) > len(kind.names):
+        wanted = ", ".join(kind.names) or "no number"
+        raise OptionError(
+            f"`--noise`: {word} has {wanted} in brackets, but got {quoted(text)}."
+        )
+    try:
+        return kind(*numbers)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"`--noise {text}`: {error}") from None
+
+
+def networks_of(option: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the argument `networks`."""
+    return {name: _network(name, text) for name, text in option.items()} or None
+
+
+def _network(network: str, text: str) -> Any:
+    """Return the network that a text describes."""
+    arguments: dict[str, Any] = {}
+    whole = text
+    if bounds := _BOUNDS.search(text):
+        numbers = tuple(map(parse_number, bounds.groups()))
+        if None in numbers:
+            raise OptionError(
+                f"`--network` has bounds of two numbers, as bounds=0,1, but got "
+                f"{quoted(bounds[0])}."
+            )
+        arguments["bounds"] = numbers
+        text = _BOUNDS.sub(" ", text)
+    for word in re.sub(r"\s*=\s*", "=", text).replace(",", " ").split():
+        name, equals, value = word.partition("=")
+        name = name.lower().replace("_", "-")
+        if name in _SIZES and equals and value.isdigit():
+            arguments[name] = int(value)
+        elif name in _FLAGS and not equals:
+            arguments[name.replace("-", "_")] = True
+        else:
+            known = (*_SIZES, *_FLAGS, "bounds")
+            raise OptionError(
+                f"`--network` has no word {quoted(word)}.{did_you_mean(name, known)}"
+                ' Write width=32, depth=2 or bounds=0,1, and "positive", "increasing", '
+                '"decreasing" or "through-zero".'
+            )
+    try:
+        return dd.Network(**arguments)
+    except ValueError as error:
+        raise OptionError(f'`--network "{network}: {whole}"`: {error}') from None

@@ -1,30 +1,35 @@
 """The program `ddefind COMMAND`, or `python -m ddefind COMMAND`, with all its commands.
 
 JAX takes a second to load. It is loaded only when a command begins to compute, so that
-help and messages about wrong options appear at once.
-"""
+help and messages about wrong options appear at once."""
 
 import gc
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from .._util.version import __version__
 from .._util.wording import instead_of_huber
-from .check_command import CHECK_EXAMPLES, check
 from .discover_command import DISCOVER_EXAMPLES, discover
-from .examples_command import DATASET_EXAMPLES, dataset, run_demo
+from .examples_command import DATASET_EXAMPLES, dataset, demo, paper
 from .fit_command import FIT_EXAMPLES, fit
-from .messages import EXIT_CODES, PIPE_CLOSED, REFUSED, errors_as_messages, quick_start
-from .paper_command import paper
+from .messages import EXIT_CODES, PIPE_CLOSED, REFUSED, errors_as_messages
+from .model_commands import CHECK_EXAMPLES, SIMULATE_EXAMPLES, check, simulate
 from .parse_options import parse_number
-from .predict_command import PREDICT_EXAMPLES, REPORT_EXAMPLES, predict, report
-from .profile_command import PROFILE_EXAMPLES, profile
-from .show_command import COMPARE_EXAMPLES, compare, show
-from .simulate_command import SIMULATE_EXAMPLES, simulate
+from .result_commands import (
+    COMPARE_EXAMPLES,
+    PREDICT_EXAMPLES,
+    PROFILE_EXAMPLES,
+    REPORT_EXAMPLES,
+    compare,
+    predict,
+    profile,
+    report,
+    show,
+)
 from .sweep_command import STATUS_EXAMPLES, SWEEP_EXAMPLES, status, sweep
 
 # Options that take several values after one flag, such as `--noise 0.1 0.3`.
@@ -88,28 +93,24 @@ def _commands(
     """Learn delay differential equations from noisy, limited data."""
 
 
-app.command(epilog=FIT_EXAMPLES)(fit)
-app.command(epilog=DISCOVER_EXAMPLES)(discover)
-app.command(epilog=SIMULATE_EXAMPLES)(simulate)
-app.command()(show)
-app.command(epilog=PREDICT_EXAMPLES)(predict)
-app.command(epilog=REPORT_EXAMPLES)(report)
-app.command(epilog=PROFILE_EXAMPLES)(profile)
-app.command(epilog=COMPARE_EXAMPLES)(compare)
-app.command(epilog=CHECK_EXAMPLES)(check)
-app.command(epilog=SWEEP_EXAMPLES)(sweep)
-app.command(epilog=STATUS_EXAMPLES)(status)
-app.command(epilog=DATASET_EXAMPLES)(dataset)
-
-
-@app.command()
-def demo() -> None:
-    """Learn the delayed logistic equation from data that come with the package."""
-    with errors_as_messages(), quick_start():
-        run_demo()
-
-
-app.command(epilog=EXIT_CODES)(paper)
+_COMMANDS: dict[Callable[..., int | None], str | None] = {
+    fit: FIT_EXAMPLES,
+    discover: DISCOVER_EXAMPLES,
+    simulate: SIMULATE_EXAMPLES,
+    show: None,
+    predict: PREDICT_EXAMPLES,
+    report: REPORT_EXAMPLES,
+    profile: PROFILE_EXAMPLES,
+    compare: COMPARE_EXAMPLES,
+    check: CHECK_EXAMPLES,
+    sweep: SWEEP_EXAMPLES,
+    status: STATUS_EXAMPLES,
+    dataset: DATASET_EXAMPLES,
+    demo: None,
+    paper: EXIT_CODES,
+}
+for _command, _examples in _COMMANDS.items():
+    app.command(epilog=_examples)(errors_as_messages()(_command))
 
 
 def spread_values(arguments: Sequence[str]) -> list[str]:

@@ -11,8 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn, final
+from typing import Any
 
 import typer
 
@@ -55,36 +54,23 @@ def quiet_interrupts() -> Iterator[None]:
     if not is_usual or threading.current_thread() is not threading.main_thread():
         yield
         return
-    signal.signal(signal.SIGINT, _end)
+
+    def end(*_: object) -> None:
+        with suppress(OSError):
+            os.write(2, b"Interrupted.\n")
+        os._exit(INTERRUPTED)
+
+    signal.signal(signal.SIGINT, end)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _end(*_: object) -> None:
-    with suppress(OSError):
-        os.write(2, b"Interrupted.\n")
-    os._exit(INTERRUPTED)
-
-
-@final
-@dataclass(frozen=True)
-class Messages:
-    """Prints what the command is doing, unless it is `quiet`."""
-
-    quiet: bool
-
-    def say(self, text: str) -> None:
-        """Print a text to the standard error."""
-        if not self.quiet:
-            typer.echo(text, err=True)
-
-
-def exit_with_error(message: str) -> NoReturn:
-    """Print an error message and end the command with the code for refused input."""
-    typer.echo(f"Error: {message}", err=True)
-    raise typer.Exit(REFUSED)
+def say(text: str, quiet: bool = False) -> None:
+    """Print to the standard error what a command is doing, unless it is `quiet`."""
+    if not quiet:
+        typer.echo(text, err=True)
 
 
 @contextmanager
@@ -94,16 +80,19 @@ def errors_as_messages() -> Iterator[None]:
     try:
         with command_line_words():
             yield
+        return
     except BrokenPipeError:
         raise  # `main` ends the command silently.
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        exit_with_error(f"{where}{error.strerror or error}.")
+        message = f"{where}{error.strerror or error}."
     except (TypeError, ValueError) as error:
-        exit_with_error(str(error))
+        message = str(error)
     except KeyboardInterrupt:
-        typer.echo("Interrupted.", err=True)
+        say("Interrupted.")
         raise typer.Exit(INTERRUPTED) from None
+    say(f"Error: {message}")
+    raise typer.Exit(REFUSED)
 
 
 def print_json(value: Any) -> None:

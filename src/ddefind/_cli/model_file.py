@@ -14,7 +14,7 @@ from .._equation.history_kinds import CHOSEN_BY_FIT
 from .._problem.parameters import free_parameters, parameter_arrays
 from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
-from .fit_settings import is_equation_file
+from .parse_options import is_equation_file
 
 
 def read_model(settings: Mapping[str, Any]) -> "dd.Equation | dd.Problem":
@@ -120,13 +120,13 @@ def problem_at(
     if doses:
         model = model.with_doses(doses)
     check_no_networks(model)
-    lacking = [name for name in unknown(model, given) if name not in others]
+    added = {name: others.get(name) for name in unknown(model, given)}
+    lacking = [name for name, value in added.items() if value is None]
     if lacking:
         raise ValueError(
             f"These parameters need a value: {', '.join(lacking)}. Give them, as "
             f"`--set {lacking[0]}=1`."
         )
-    added = {name: others[name] for name in unknown(model, given)}
     return model.problem({**added, **given})
 
 
@@ -148,33 +148,31 @@ def names_in_equation(model: "dd.Equation | dd.Problem") -> list[str]:
             "`--positive all` goes with equations. For a `Problem` give the names of "
             "its parameters."
         )
-    known = _with_definite_history(model)
-    networks = [[name] for name in known.network_names]
+    networks = [[name] for name in model.network_names]
     return [
         array.short
-        for array in parameter_arrays(known.blank, known.settings)
+        for array in _arrays(model)
         if array.role is None
         and not array.name.startswith("history.")
         and array.name.split(".")[1:2] not in networks
-        and array.name not in known.settings
+        and array.name not in model.settings
     ]
 
 
 def names_of_parameters(model: "dd.Equation | dd.Problem") -> set[str]:
     """Return all names of the parameters, without a delay that nothing depends on."""
-    if isinstance(model, dd.Problem):
-        arrays = parameter_arrays(model)
-    else:
-        known = _with_definite_history(model)
-        arrays = parameter_arrays(known.blank, known.settings)
-    names = {name for array in arrays for name in (array.short, array.name)}
+    names = {name for array in _arrays(model) for name in (array.short, array.name)}
     has_delay = isinstance(model, dd.Problem) or model.needs_tau
     return names if has_delay else names - {"tau"}
 
 
-def _with_definite_history(model: "dd.Equation") -> "dd.Equation":
-    """Return an equation with a constant history where a fit would choose its kind."""
-    return model.with_history("constant") if model.history in CHOSEN_BY_FIT else model
+def _arrays(model: "dd.Equation | dd.Problem") -> list[Any]:
+    """Return the arrays of parameters, with a constant history if a fit chooses it."""
+    if isinstance(model, dd.Problem):
+        return parameter_arrays(model)
+    if model.history in CHOSEN_BY_FIT:
+        model = model.with_history("constant")
+    return parameter_arrays(model.blank, model.settings)
 
 
 def observed_names(model: "dd.Equation | dd.Problem") -> tuple[str, ...] | None:

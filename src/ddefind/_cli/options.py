@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from .._fitting.fit_options import SETTINGS, Offered, noise_kinds
-from .messages import errors_as_messages
 from .parse_options import FORMATS, KINDS
 
 # The column that names the experiment in what is written, if the data have none.
@@ -35,18 +34,15 @@ def option(*names: str, metavar: str, help: str, values: Offered = ()) -> Any:
     )
 
 
-def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator: the command has these settings of a fit as options, and its
-    function gets their values by name as its first argument. Errors end the command
-    with a message."""
+    function gets their values by name as its first argument."""
 
-    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def command(**arguments: Any) -> None:
-            with errors_as_messages():
-                texts = {name: arguments.pop(name) for name in names}
-                given = {name: _parsed(name, text) for name, text in texts.items()}
-                function(given, **arguments)
+        def command(**arguments: Any) -> Any:
+            given = {name: _parsed(name, arguments.pop(name)) for name in names}
+            return function(given, **arguments)
 
         _, *others = inspect.signature(function).parameters.values()
         others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in others]

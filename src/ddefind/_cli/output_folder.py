@@ -21,7 +21,6 @@ from .._inference.profile import Profile
 from .._results.result import html_report
 from .._results.saved_file import RESULT, saved_text
 from .._util.files import file_name, nonfinite_as_none, write_whole
-from ..plots import CURVE_POINTS, learned_curve, plot_profiles
 from .fit_settings import FitSettings, combine_settings, with_paths
 from .model_file import read_model
 from .options import DISCOVERY, EXPERIMENT
@@ -145,8 +144,7 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """Return rows as the text of a CSV file, with empty cells for numbers that are not
-    finite."""
+    """Return rows as the text of a CSV file; what is not finite is an empty cell."""
     text = io.StringIO()
     if not rows:
         return ""  # All parameters are weights of networks.
@@ -156,37 +154,45 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
+def study_csv(
+    group: str, experiments: "Sequence[dd.Experiment]", values: Sequence[str] = ()
+) -> str:
+    """Return the text of a file with the data of all experiments. Its first column,
+    `group`, names the experiment, and the last ones hold known `values`."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, each in enumerate(experiments):
+        header, *rows = csv.reader(io.StringIO(each.data.csv()))
+        if not number:
+            writer.writerow([group, *header, *values])
+        known = [repr((each.values or {})[name]) for name in values]
+        writer.writerows([each.label, *row, *known] for row in rows)
+    return text.getvalue()
+
+
 def _curve(fit: "dd.Estimate | dd.FitResult", group: str) -> str:
     """Return the fitted curves and their bands as the text of a CSV file, with times as
     in the source of the data. In a study the column `group` names the experiment."""
     views = fit.experiments
-    if not views:
-        return csv_text(_curve_rows(fit))
-    parts = [(label, row) for label, fit in views.items() for row in _curve_rows(fit)]
-    return csv_text([{group: label, **row} for label, row in parts])
-
-
-def _curve_rows(fit: "dd.Estimate | dd.FitResult") -> list[dict[str, Any]]:
-    """Return a row for each of many times."""
-    t = np.linspace(fit.time_zero, fit.data.T, CURVE_POINTS)
-    x = learned_curve(fit, t)
-    columns = dict(zip(fit.data.names, x.T))
-    if isinstance(fit, dd.Estimate) and np.all(np.isfinite(x)):
-        prediction = fit.predict(t, level=fit.level)
-        columns |= {
-            f"{name}_{band}": values
-            for band, bands in prediction.known_bands().items()
-            for name, values in zip(prediction.names, bands.T)
-        }
-    name, times = source_times(fit.data, t)
-    rows = np.stack(list(columns.values()), axis=1).tolist()
-    names = [name, *columns]
-    return [dict(zip(names, [time, *row])) for time, row in zip(times, rows)]
+    rows = []
+    for label, one in (views or {None: fit}).items():
+        t = np.linspace(one.time_zero, one.data.T, dd.plots.CURVE_POINTS)
+        x = dd.plots.learned_curve(one, t)
+        columns = dict(zip(one.data.names, x.T))
+        if isinstance(one, dd.Estimate) and np.all(np.isfinite(x)):
+            prediction = one.predict(t, level=one.level)
+            for band, bands in prediction.known_bands().items():
+                for name, values in zip(prediction.names, bands.T):
+                    columns[f"{name}_{band}"] = values
+        experiment = {group: label} if views else {}
+        time, times = source_times(one.data, t)
+        for at, row in zip(times, np.stack(list(columns.values()), axis=1).tolist()):
+            rows.append({**experiment, time: at, **dict(zip(columns, row))})
+    return csv_text(rows)
 
 
 def figure_files(figure: Any, name: str, formats: Sequence[str]) -> dict[str, Any]:
-    """Return a figure as the content of a file in each format, by the names of the
-    files, and close it."""
+    """Return a figure as files in these formats, by their names, and close it."""
     files = {}
     for form in formats:
         content = io.BytesIO()
@@ -218,7 +224,7 @@ def write_profiles(
         )
     ]
     files: dict[str, str | bytes] = {f"{_PROFILES}.csv": csv_text(rows)}
-    files |= figure_files(plot_profiles(profiles, level), _PROFILES, formats)
+    files |= figure_files(dd.plots.plot_profiles(profiles, level), _PROFILES, formats)
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_whole(folder / name, content)

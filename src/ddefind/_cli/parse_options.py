@@ -6,12 +6,13 @@ numbers, bounds and histories.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, final
 
-from .._util.errors import quoted
+from .._util.errors import DataError, quoted
+from .._util.files import read_text
 
 _Value = TypeVar("_Value")
 
@@ -21,23 +22,25 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
 _INTERVAL = re.compile(  # K in [0, 10]
     rf"({_NAME})\s+in\s*[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]", re.ASCII
 )
-_NAME_FIRST = re.compile(  # K < 10
-    rf"({_NAME})\s*([<>])=?\s*({_NUMBER})", re.ASCII
-)
-_NUMBER_FIRST = re.compile(  # 0 < K, or 0 < K < 10
-    rf"({_NUMBER})\s*([<>])=?\s*({_NAME})(?:\s*([<>])=?\s*({_NUMBER}))?", re.ASCII
+_CHAIN = re.compile(  # K < 10, 0 < K, or 0 < K < 10
+    rf"(?:({_NUMBER})\s*([<>])=?\s*)?({_NAME})(?:\s*([<>])=?\s*({_NUMBER}))?", re.ASCII
 )
 _PRIOR = re.compile(
     rf"(normal|lognormal)\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)", re.ASCII
 )
+_PRIOR_NEEDED = (
+    'a distribution, as "K ~ normal(2, 0.5)" with mean and standard deviation, or '
+    '"K ~ lognormal(2, 1.5)" with median and factor'
+)
+# A line such as x' = ..., with any kind of prime.
+_EQUATION = re.compile(r"^\s*\w+\s*['\u2019\u2032]\s*=", re.MULTILINE)
 # A comma between columns, whose names may contain commas.
 _NEXT_COLUMN = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)", re.ASCII)
 
 
 @final
 class OptionError(ValueError):
-    """An option that cannot be understood. The message says which one it is, and how to
-    write it."""
+    """An option that cannot be understood. The message says how to write it."""
 
 
 class GivenRange(NamedTuple):
@@ -59,29 +62,29 @@ def _refused(flag: str, needed: str, text: str) -> OptionError:
     return OptionError(f"`{flag}` needs {needed}, but got {quoted(text)}.")
 
 
-def _by_name(flag: str, given: Iterable[tuple[str, _Value]]) -> dict[str, _Value]:
-    """Return values by name, each given once."""
+def _by_name(
+    flag: str,
+    texts: Iterable[str],
+    needed: str,
+    read: Callable[[str, str], _Value | None],
+    sign: str = "=",
+) -> dict[str, _Value]:
+    """Return values by name, each given once, from texts `NAME=VALUE`. `read` makes a
+    value from name and text, or None; else the message says what is `needed`."""
     by_name: dict[str, _Value] = {}
-    for name, value in given:
-        if name in by_name:
-            raise OptionError(f"`{flag}` gives {quoted(name)} twice.")
-        by_name[name] = value
+    for text in texts:
+        name, given, rest = (part.strip() for part in text.partition(sign))
+        value = read(name, rest) if name and given else None
+        if value is None:
+            raise _refused(flag, needed, text)
+        _add(flag, by_name, name, value)
     return by_name
 
 
-def _divided(text: str, sign: str) -> tuple[str, str, str]:
-    """Return the parts of a text before, at and after a sign."""
-    before, found, after = text.partition(sign)
-    return before.strip(), found, after.strip()
-
-
-def _named(flag: str, texts: Iterable[str], needed: str) -> Iterator[tuple[str, str]]:
-    """Yield names with their texts, from `NAME=TEXT`; else say what is `needed`."""
-    for text in texts:
-        name, _, value = _divided(text, "=")
-        if not name or not value:
-            raise _refused(flag, needed, text)
-        yield name, value
+def _add(flag: str, by_name: dict[str, _Value], name: str, value: _Value) -> None:
+    if name in by_name:
+        raise OptionError(f"`{flag}` gives {quoted(name)} twice.")
+    by_name[name] = value
 
 
 # Numbers
@@ -147,17 +150,14 @@ def parse_assignments(
     {'m': 8.0, 'b': [1.0, 2.0]}
     """
 
-    def assigned() -> Iterator[tuple[str, float | list[float]]]:
-        for text in texts:
-            name, equals, value = _divided(text, "=")
-            values = [parse_number(each) for each in value.split(",")]
-            numbers = [v for v in values if v is not None and math.isfinite(v)]
-            is_name = re.fullmatch(_NAME, name)
-            if not is_name or not equals or len(numbers) != len(values):
-                raise _refused(flag, f"NAME=NUMBER, as {flag} r=1.5", text)
-            yield name, numbers if len(numbers) > 1 else numbers[0]
+    def read(name: str, text: str) -> float | list[float] | None:
+        values = [parse_number(each) for each in text.split(",")]
+        numbers = [v for v in values if v is not None and math.isfinite(v)]
+        if not re.fullmatch(_NAME, name) or len(numbers) != len(values):
+            return None
+        return numbers if len(numbers) > 1 else numbers[0]
 
-    return _by_name(flag, assigned())
+    return _by_name(flag, texts, f"NAME=NUMBER, as {flag} r=1.5", read)
 
 
 def parse_bounds(flag: str, texts: Iterable[str]) -> dict[str, GivenRange]:
@@ -183,22 +183,13 @@ def _one_bound(flag: str, text: str) -> tuple[str, GivenRange]:
     written = text.strip()
     if match := _INTERVAL.fullmatch(written):
         return match[1], GivenRange(float(match[2]), float(match[3]))
-    if match := _NAME_FIRST.fullmatch(written):
-        return match[1], _side(match[2] == "<", match[3])
-    match = _NUMBER_FIRST.fullmatch(written)
-    if match and match[4] in (None, match[2]):
-        left = _side(match[2] == ">", match[1])
-        right = GivenRange() if match[4] is None else _side(match[4] == "<", match[5])
-        lower, upper = max(left.lower, right.lower), min(left.upper, right.upper)
-        return match[3], GivenRange(lower, upper)
-    needed = 'a range, as "K in [0, 10]", "K > 0" or "0 < K < 10"'
-    raise _refused(flag, needed, written)
-
-
-def _side(is_upper: bool, value: str) -> GivenRange:
-    return (
-        GivenRange(upper=float(value)) if is_upper else GivenRange(lower=float(value))
-    )
+    match = _CHAIN.fullmatch(written)
+    sign = match and (match[2] or match[4])
+    if not match or not sign or match[4] not in (None, sign):
+        needed = 'a range, as "K in [0, 10]", "K > 0" or "0 < K < 10"'
+        raise _refused(flag, needed, written)
+    lower, upper = (match[1], match[5]) if sign == "<" else (match[5], match[1])
+    return match[3], GivenRange(float(lower or -math.inf), float(upper or math.inf))
 
 
 def check_bounds(bounds: Mapping[str, GivenRange]) -> None:
@@ -218,30 +209,20 @@ def parse_priors(flag: str, texts: Iterable[str]) -> dict[str, str]:
     {'K': 'normal(2, 0.5)', 'r': 'lognormal(1,3)'}
     """
 
-    def priors() -> Iterator[tuple[str, str]]:
-        for text in texts:
-            name, tilde, prior = _divided(text, "~")
-            if not re.fullmatch(_NAME, name) or not tilde:
-                raise _no_prior(text)
-            read_prior(prior)
-            yield name, prior
+    def read(name: str, text: str) -> str | None:
+        if not re.fullmatch(_NAME, name):
+            return None
+        read_prior(text)
+        return text
 
-    return _by_name(flag, priors())
-
-
-def _no_prior(text: str) -> OptionError:
-    needed = (
-        'a distribution, as "K ~ normal(2, 0.5)" with mean and standard deviation, or '
-        '"K ~ lognormal(2, 1.5)" with median and factor'
-    )
-    return _refused("--prior", needed, text)
+    return _by_name(flag, texts, _PRIOR_NEEDED, read, "~")
 
 
 def read_prior(text: str) -> PriorOption:
     """Return the prior that a text such as `normal(2, 0.5)` stands for."""
     match = _PRIOR.fullmatch(text.strip())
     if not match:
-        raise _no_prior(text)
+        raise _refused("--prior", _PRIOR_NEEDED, text)
     prior = PriorOption(match[1], float(match[2]), float(match[3]))
     if prior.kind == "normal":
         if not 0 < prior.spread < math.inf or math.isinf(prior.center):
@@ -275,20 +256,17 @@ def parse_columns(flag: str, texts: Iterable[str]) -> list[str] | dict[str, str]
     {'hare': 'Hare (n/km2)', 'lynx': 'lynx'}
     """
     texts = list(texts)
-
-    def columns() -> Iterator[tuple[str, str]]:
-        for text in texts:
-            for part in _NEXT_COLUMN.split(text) if "=" in text else text.split(","):
-                name, equals, column = _divided(part, "=")
-                if not name or equals and not column:
-                    needed = (
-                        f"names of columns, as `{flag} a,b`, or "
-                        f'`{flag} "hare=Hare (n/km2)"` to give one another name'
-                    )
-                    raise _refused(flag, needed, text)
-                yield name, column if equals else name
-
-    by_name = _by_name(flag, columns())
+    by_name: dict[str, str] = {}
+    for text in texts:
+        for part in _NEXT_COLUMN.split(text) if "=" in text else text.split(","):
+            name, given, column = (each.strip() for each in part.partition("="))
+            if not name or given and not column:
+                needed = (
+                    f"names of columns, as `{flag} a,b`, or "
+                    f'`{flag} "hare=Hare (n/km2)"` to give one another name'
+                )
+                raise _refused(flag, needed, text)
+            _add(flag, by_name, name, column if given else name)
     return by_name if any("=" in text for text in texts) else list(by_name) or None
 
 
@@ -299,7 +277,7 @@ def parse_where(flag: str, texts: Iterable[str]) -> dict[str, str]:
     {'treatment': 'control'}
     """
     needed = f"a column and its value, as `{flag} treatment=control`"
-    return dict(_named(flag, texts, needed))
+    return _by_name(flag, texts, needed, lambda _, value: value or None)
 
 
 def parse_by_name(flag: str, texts: Iterable[str]) -> str | dict[str, str] | None:
@@ -311,9 +289,8 @@ def parse_by_name(flag: str, texts: Iterable[str]) -> str | dict[str, str] | Non
     texts = list(texts)
     if len(texts) == 1 and "=" not in texts[0] and texts[0].strip():
         return texts[0].strip()
-
     needed = "one value for all, or NAME=VALUE for each"
-    return _by_name(flag, _named(flag, texts, needed)) or None
+    return _by_name(flag, texts, needed, lambda _, value: value or None) or None
 
 
 def parse_inputs(flag: str, texts: Iterable[str]) -> dict[str, str]:
@@ -323,21 +300,18 @@ def parse_inputs(flag: str, texts: Iterable[str]) -> dict[str, str]:
     >>> parse_inputs("--inputs", ["u,v", "w=T.csv:T"])
     {'u': 'u', 'v': 'v', 'w': 'T.csv:T'}
     """
-
-    def inputs() -> Iterator[tuple[str, str]]:
-        for text in texts:
-            name, equals, place = _divided(text, "=")
-            for each in [name] if equals else parse_names(flag, [text]):
-                where = place if equals else each
-                if not re.fullmatch(_NAME, each) or not where:
-                    needed = (
-                        f"a name, as `{flag} u`, or a name and its place, as "
-                        f"`{flag} u=temperature.csv:T`"
-                    )
-                    raise _refused(flag, needed, text)
-                yield each, where
-
-    return _by_name(flag, inputs())
+    by_name: dict[str, str] = {}
+    for text in texts:
+        name, given, place = (part.strip() for part in text.partition("="))
+        for each in [name] if given else parse_names(flag, [text]):
+            if not re.fullmatch(_NAME, each) or given and not place:
+                needed = (
+                    f"a name, as `{flag} u`, or a name and its place, as "
+                    f"`{flag} u=temperature.csv:T`"
+                )
+                raise _refused(flag, needed, text)
+            _add(flag, by_name, each, place if given else each)
+    return by_name
 
 
 def parse_networks(flag: str, texts: Iterable[str]) -> dict[str, str]:
@@ -346,16 +320,8 @@ def parse_networks(flag: str, texts: Iterable[str]) -> dict[str, str]:
     >>> parse_networks("--network", ["NN: width=32 positive"])
     {'NN': 'width=32 positive'}
     """
-
-    def networks() -> Iterator[tuple[str, str]]:
-        for text in texts:
-            name, colon, words = _divided(text, ":")
-            if not colon or not name:
-                needed = 'a name and what is known of it, as "NN: width=32 positive"'
-                raise _refused(flag, needed, text)
-            yield name, words
-
-    return _by_name(flag, networks())
+    needed = 'a name and what is known of it, as "NN: width=32 positive"'
+    return _by_name(flag, texts, needed, lambda _, words: words, ":")
 
 
 def parse_history(flag: str, texts: Iterable[str]) -> str | list[float] | None:
@@ -375,6 +341,20 @@ def parse_history(flag: str, texts: Iterable[str]) -> str | list[float] | None:
         needed = f"a kind, as `{flag} affine`, or numbers, one for each state"
         raise _refused(flag, needed, " ".join(parts))
     return parts[0]
+
+
+# Files
+
+
+def is_equation_file(path: str) -> bool:
+    """Whether a file is a text with an equation in it."""
+    if not Path(path).is_file():
+        return False
+    try:
+        text, _ = read_text(path)
+    except DataError:
+        return False
+    return _EQUATION.search(text) is not None
 
 
 # Figures. Each format has its settings of matplotlib's `savefig`.
@@ -464,9 +444,6 @@ def _as_it_is(flag: str, text: str) -> str:
     return text
 
 
-_TEXT = Kind(_as_it_is, _text, "a text")
-
-
 def _integer(least: int) -> Kind:
     def parse(flag: str, text: str) -> int:
         return parse_whole(flag, text, least)
@@ -480,17 +457,13 @@ def _integer(least: int) -> Kind:
     return Kind(parse, _whole, "a whole number", placeholder="N", check=check)
 
 
-def _list_of(parse: Callable, read: Callable, expected: str) -> Kind:
-    return Kind(parse, read, expected, "list")
-
-
 def _table_of(parse: Callable, read: Callable, expected: str) -> Kind:
     return Kind(parse, _table(read), f"a table of {expected}", "table")
 
 
 KINDS = {
-    "text": _TEXT,
-    "choice": _TEXT,
+    "text": Kind(_as_it_is, _text, "a text"),
+    "choice": Kind(_as_it_is, _text, "a text"),
     "paths": Kind(_as_it_is, _if_a(str, _text, _names), "a text, or a list of them"),
     "time": Kind(
         lambda _, text: number_or_text(text),
@@ -508,19 +481,21 @@ KINDS = {
         placeholder="NUMBER",
         check=lambda _, level: check_level(level),
     ),
-    "names": _list_of(parse_names, _names, "a list of names"),
-    "history": _list_of(
+    "names": Kind(parse_names, _names, "a list of names", "list"),
+    "history": Kind(
         parse_history,
         _if_a(str, _text, _if_a(list, _numbers, lambda value: [_number(value)])),
         "a kind, or numbers",
+        "list",
     ),
-    "columns": _list_of(
+    "columns": Kind(
         parse_columns,
         _if_a(dict, _texts, _names),
         "a list of names, or a table of columns by name",
+        "list",
     ),
-    "texts": _list_of(
-        parse_by_name, _if_a(dict, _texts, _text), "a text, or a table of them"
+    "texts": Kind(
+        parse_by_name, _if_a(dict, _texts, _text), "a text, or a table of them", "list"
     ),
     "inputs": Kind(
         parse_inputs,

@@ -1,7 +1,5 @@
 """Data made from the solution of a model: to test fits, and to check gradients."""
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,17 +13,22 @@ import ddefind as dd
 from .._data.read_csv import read_any_table
 from .._data.read_study import FurtherFiles, dose_places, input_places
 from .._data.table import Table
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.engine import AUTO, needs_mesh
-from .._engine.solution import check_time, observed
+from .._engine.engine import needs_mesh
+from .._engine.solution import check_time
 from .._loss.check_gradient import compare_gradients
 from .._problem.delays import longest_delay
 from .._problem.general_delays import is_general, typical_delays
 from .._problem.parameters import element_names, find, parameter_arrays
 from .._util.errors import quoted
 from ..noise._read_noise import read_noise
-from .fit_arguments import doses_of, noise_models
-from .model_file import check_no_networks, observed_names, problem_at, unknown
+from .fit_settings import doses_of, noise_models
+from .model_file import (
+    check_no_networks,
+    observed_names,
+    problem_at,
+    read_model,
+    unknown,
+)
 from .parse_options import OptionError, parse_number
 
 # The label of a single experiment.
@@ -52,7 +55,6 @@ _USUAL, _RANGES = (0.5, 1.5), {"shape": (1.0, 3.0), "low": (0.0, 0.5)}
 
 
 def simulated_experiments(
-    model: "dd.Equation | dd.Problem",
     given: Mapping[str, Any],
     file: str | None,
     T: float,
@@ -63,7 +65,7 @@ def simulated_experiments(
     """Return simulated experiments and, if there are several, the name of the column
     that names them: the first one of the `file`, which has a row for each experiment
     and values of parameters in the other columns. `given` are the settings."""
-    T = check_time(T, "--T")
+    model, T = read_model(given), check_time(T, "--T")
     group, rows = None, {_ONLY: {}}
     if file is not None:
         group, rows = _rows(read_any_table(file, None, None))
@@ -131,22 +133,6 @@ def _rows(table: Table) -> tuple[str, dict[str, dict[str, float]]]:
     return group, rows
 
 
-def study_csv(
-    group: str, experiments: "Sequence[dd.Experiment]", values: Sequence[str]
-) -> str:
-    """Return the text of a file with the data of all experiments. Its first column,
-    `group`, names the experiment, and the last ones hold known `values`."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for number, each in enumerate(experiments):
-        header, *rows = csv.reader(io.StringIO(each.data.csv()))
-        if not number:
-            writer.writerow([group, *header, *values])
-        known = [repr((each.values or {})[name]) for name in values]
-        writer.writerows([each.label, *row, *known] for row in rows)
-    return text.getvalue()
-
-
 def _noise(option: str | Mapping[str, str] | None, names: Sequence[str] | None) -> Any:
     """Return the noise of simulated data: a share of the standard deviation of each
     quantity, or the noise model of each quantity, whose numbers must be known."""
@@ -156,13 +142,12 @@ def _noise(option: str | Mapping[str, str] | None, names: Sequence[str] | None) 
         return share
     names = names or ("x",)
     given = noise_models(option)
-    if isinstance(given, dict) and set(given) != set(names):
-        lacking = [name for name in names if name not in given]
-        if lacking:
-            raise OptionError(
-                f"`--noise` gives none for {', '.join(lacking)}. Give one for each "
-                "quantity, or one for all."
-            )
+    lacking = [n for n in names if isinstance(given, dict) and n not in given]
+    if lacking:
+        raise OptionError(
+            f"`--noise` gives none for {', '.join(lacking)}. Give one for each "
+            "quantity, or one for all."
+        )
     models = read_noise(given, names)
     for model in models.values():
         lacking = [n for n in model.names if math.isnan(float(getattr(model, n)))]
@@ -224,7 +209,7 @@ def _exact(problem: "dd.Problem", t: np.ndarray) -> tuple[np.ndarray, float]:
     fraction of their spread, when the steps were shortened."""
     T, x, change = float(t[-1]), None, np.inf
     for solution in _solutions(problem, T):
-        finer = observed(problem, solution, t)
+        finer = dd.plots.observed(problem, solution, t)
         if x is not None and np.all(np.isfinite(x + finer)):
             change = float(np.max(np.abs(finer - x) / _scale(finer)))
         x = finer
@@ -247,11 +232,11 @@ def _exact(problem: "dd.Problem", t: np.ndarray) -> tuple[np.ndarray, float]:
 def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
     """Yield solutions of increasing precision: with shorter and shorter steps or, if
     the equation needs adaptive ones, with two tolerances."""
-    solution, solver = None, AUTO
+    solution, solver = None, "auto"
     if not is_general(problem.tau):
         for steps in _step_sizes(problem, T):
             solution = _solve(problem, T, solver, **steps)
-            if isinstance(solution.solver, AbstractAdaptive):
+            if not isinstance(solution.solver, dd.AbstractSolver):
                 break
             solver = solution.solver
             yield solution
@@ -264,7 +249,7 @@ def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
 
 
 def _solve(
-    problem: "dd.Problem", T: float, solver: Any = AUTO, **steps: Any
+    problem: "dd.Problem", T: float, solver: Any = "auto", **steps: Any
 ) -> "dd.Solution":
     """Solve, with fixed steps where adaptive ones fail: that solution is not exact, or
     not finite from some time on."""
@@ -294,8 +279,7 @@ def _step_sizes(problem: "dd.Problem", T: float) -> Iterator[dict[str, Any]]:
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
-    """Return the range of each quantity, or its largest absolute value if it does not
-    vary, or 1 if that is 0."""
+    """Return the range of each quantity; of a constant one its size, or else 1."""
     spread = np.ptp(x, axis=0)
     size = np.max(np.abs(x), axis=0)
     return np.where(spread > 1e-9 * size, spread, np.where(size > 0, size, 1.0))
@@ -309,17 +293,14 @@ def _listed(problem: "dd.Problem") -> str:
 
 
 def gradients_at(
-    model: "dd.Equation | dd.Problem",
-    file: Path | None,
-    given: Mapping[str, Any],
-    seed: int,
+    settings: Mapping[str, Any], file: Path | None, seed: int
 ) -> "dd.GradientCheck":
     """Compare the gradients of a model with central differences.
 
-    Parameters have the values `given`, and random ones where none is given. The data
-    are those of `file`, or else the model's own solution with 10% of noise. If that
-    solution is not finite, other random values are tried.
-    """
+    Parameters have the values that are set, and random ones where none is. The data are
+    those of `file`, or else the model's own solution with 10% of noise. If that
+    solution is not finite, other random values are tried."""
+    model, given = read_model(settings), settings["set"]
     check_no_networks(model)
     random = np.random.default_rng(seed)
     data = None
@@ -331,17 +312,19 @@ def gradients_at(
     # last, for stiff equations, which need them.
     trials = [(share, dd.RK4()) for share in _SHARES] if has_random_values else []
     message = ""
-    for share, first_solver in [*trials, (1.0, AUTO)]:
+    for share, first_solver in [*trials, (1.0, "auto")]:
         others = _random_values(model, given, random)
         try:
             problem = problem_at(model, given, others)
-            solver = AUTO if is_general(problem.tau) else first_solver
+            solver = "auto" if is_general(problem.tau) else first_solver
             if data is None:
                 measured = _noisy_solution(problem, random, share, solver)
             else:
                 _finite_solution(problem, data.t, solver)
                 measured = data
-            solver = dd.Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else AUTO
+            solver = (
+                dd.Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else "auto"
+            )
             delays = np.asarray(typical_delays(problem.tau, problem.start))
             n = int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays)))
             check = compare_gradients(
@@ -398,7 +381,7 @@ def _noisy_solution(
 
 def _finite_solution(problem: "dd.Problem", t: np.ndarray, solver: Any) -> np.ndarray:
     """Return the observed quantities at the times `t`, which must be finite."""
-    x = observed(problem, _solve(problem, float(t[-1]), solver), t)
+    x = dd.plots.observed(problem, _solve(problem, float(t[-1]), solver), t)
     if not np.all(np.isfinite(x)):
         raise ValueError(f"The solution is not finite, with {_listed(problem)}.")
     return x

@@ -2,8 +2,9 @@
 `ddefind status`: how far it is."""
 
 import json
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -11,22 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ddefind as dd
+
 from .._util.files import write_whole
 from . import options as opt
-from .messages import (
-    DOUBTFUL,
-    EXIT_CODES,
-    INTERRUPTED,
-    Messages,
-    errors_as_messages,
-    print_json,
-    quick_start,
-)
+from .fit_settings import fit_arguments
+from .messages import DOUBTFUL, EXIT_CODES, INTERRUPTED, print_json, quick_start, say
 from .parse_options import OptionError, parse_whole
-from .sweep_table import PLAN, TABLE, Group, SweepTable, read_sweep_table
+from .sweep_table import PLAN, TABLE, Group, SweepTable, read_groups, read_sweep_table
 
 if TYPE_CHECKING:
-    from .._results.batch import FitBatch
     from .._sweeps.database import Overview
 
 
@@ -118,23 +113,19 @@ def sweep(
     scheduler: Scheduler = None,
     retry_failed: Retry = False,
     quiet: opt.Quiet = False,
-) -> None:
+) -> int:
     """Make many fits: files x equations x settings, kept in a folder as they end."""
-    with errors_as_messages():
-        read = read_sweep_table(table)
-        if out is None:
-            raise OptionError(
-                "Give the folder in which the fits are kept: `--out DIR`."
-            )
-        count = None if workers is None else parse_whole("--workers", workers, 1)
-        if count is not None and scheduler is not None:
-            raise OptionError(
-                "`--workers` are processes of this machine, and `--scheduler` has its "
-                "own workers: give one of them."
-            )
-        with quick_start():
-            code = _sweep(read, out, count, scheduler, retry_failed, Messages(quiet))
-    raise typer.Exit(code)
+    read = read_sweep_table(table)
+    if out is None:
+        raise OptionError("Give the folder in which the fits are kept: `--out DIR`.")
+    count = None if workers is None else parse_whole("--workers", workers, 1)
+    if count is not None and scheduler is not None:
+        raise OptionError(
+            "`--workers` are processes of this machine, and `--scheduler` has its own "
+            "workers: give one of them."
+        )
+    with quick_start():
+        return _sweep(read, out, count, scheduler, retry_failed, quiet)
 
 
 def _sweep(
@@ -143,14 +134,13 @@ def _sweep(
     workers: int | None,
     scheduler: str | None,
     retry_failed: bool,
-    messages: Messages,
+    quiet: bool,
 ) -> int:
     """Make the fits of all groups, and return the exit code."""
     from .._sweeps.database import NAME, locked
     from .output_folder import csv_text
-    from .sweep_fits import fit_group, more_than_chance, read_groups, table_rows
 
-    tasks = read_groups(table)
+    groups = read_groups(table)
     rows: list[dict[str, Any]] = []
     is_doubtful = False
     with ExitStack() as stack:
@@ -161,23 +151,64 @@ def _sweep(
             )
         executor, where = stack.enter_context(_workers(workers, scheduler))
         stack.enter_context(_planned(out / PLAN, table))
-        messages.say(f"{table}, {where}.")
-        for task in tasks:
-            batch = fit_group(task, executor, out, retry_failed, messages)
-            of_group = table_rows(table.files, task.group, batch)
+        say(f"{table}, {where}.", quiet)
+        for group, model, data in groups:
+            batch = dd.fit_many(
+                model,
+                data,
+                **fit_arguments(group.settings, model),
+                intervals=group.settings.level is not None,
+                executor=executor,
+                folder=out / group.name,
+                retry_failed=retry_failed,
+                progress=False if quiet else None,
+            )
+            of_group = _table_rows(table.files, group, batch)
             rejected = sum(row.get("rejected") == "yes" for row in of_group)
-            _print(task.group, batch, rejected)
+            _print(group, batch, rejected)
             rows += of_group
+            chance = 0.05 * len(batch)  # as many fits of a right model are rejected
+            is_doubtful |= rejected > chance + 3 * math.sqrt(chance * 0.95)
             is_doubtful |= not all(status.ok for status in batch.statuses)
-            is_doubtful |= more_than_chance(rejected, len(batch))
             if any(status.name == "pending" for status in batch.statuses):
-                messages.say("Interrupted. The same command goes on from here.")
+                say("Interrupted. The same command goes on from here.", quiet)
                 return INTERRUPTED
         # A column that a row does not have is empty.
         columns = dict.fromkeys(name for row in rows for name in row)
         write_whole(out / TABLE, csv_text([columns | row for row in rows]))
-        messages.say(f"Written to {out}: {TABLE}")
+        say(f"Written to {out}: {TABLE}", quiet)
     return DOUBTFUL if is_doubtful else 0
+
+
+def _table_rows(
+    files: Sequence[str], group: Group, batch: "dd.FitBatch[Any]"
+) -> list[dict[str, Any]]:
+    """Make a row for each fit: its file, equation and settings, how it ended, whether
+    the residuals reject the model (empty where that cannot be tested), and the
+    estimates with standard errors (and intervals, if the settings have a `level`)."""
+    rows = []
+    for number, (file, status) in enumerate(zip(files, batch.statuses)):
+        row: dict[str, Any] = {
+            "fit": group.name,
+            "file": file,
+            "settings": group.settings_name,
+            "status": status.name,
+        }
+        if status.has_fit:
+            fit = batch[number]
+            rejected = (
+                getattr(fit, "rejected", None) if math.isfinite(fit.loss) else None
+            )
+            row["loss"] = fit.loss
+            row["rejected"] = {None: "", True: "yes", False: "no"}[rejected]
+            for each in fit.summary():
+                name = each["name"]
+                row[name] = each["estimate"]
+                row[f"{name}_se"] = each["standard_error"]
+                if "low" in each:
+                    row |= {f"{name}_low": each["low"], f"{name}_high": each["high"]}
+        rows.append(row)
+    return rows
 
 
 @contextmanager
@@ -195,7 +226,7 @@ def _planned(path: Path, table: SweepTable) -> Iterator[None]:
         raise
 
 
-def _print(group: Group, batch: "FitBatch[Any]", rejected: int) -> None:
+def _print(group: Group, batch: "dd.FitBatch[Any]", rejected: int) -> None:
     equation = " ".join((group.settings.equation or "").split())
     text = f"{group.name}: {equation}\n{batch}\n"
     if rejected:
@@ -252,13 +283,12 @@ def _client(address: str) -> Iterator[Any]:
 
 def status(folder: SweptFolder, as_json: opt.Json = False) -> None:
     """Say how far a sweep is, how its fits ended, and how long it will take."""
-    with errors_as_messages():
-        found = _overviews(folder)
-        if as_json:
-            print_json([{"fits": name, **vars(each)} for name, each in found.items()])
-            return
-        for name, each in found.items():
-            typer.echo(_sentence(name, each))
+    found = _overviews(folder)
+    if as_json:
+        print_json([{"fits": name, **vars(each)} for name, each in found.items()])
+        return
+    for name, each in found.items():
+        typer.echo(_sentence(name, each))
 
 
 def _overviews(folder: Path) -> "dict[str, Overview]":

@@ -1,18 +1,22 @@
-"""The table of a sweep: files x equations x settings, from a TOML file."""
+"""The table of a sweep: files x equations x settings, from a TOML file; and what it
+names, which is read before anything is fitted."""
 
 import glob
 import os
 import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, final
+
+import ddefind as dd
 
 from .._fitting.fit_options import SETTINGS
 from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
-from .fit_settings import FitSettings, checked_settings, is_equation_file
-from .parse_options import OptionError
+from .fit_settings import ALL, FitSettings, checked_settings, places
+from .parse_options import OptionError, is_equation_file
 
 _TABLES = ("files", "equations", "settings")
 # Settings that a sweep cannot have, since each file is a data set of its own.
@@ -22,6 +26,10 @@ _OF_STUDIES = (
 )
 # The names that folders of fits may have.
 _NAME = re.compile(r"[\w-][\w.-]*")
+# At most this many files that cannot be read are named.
+_MOST_NAMED = 5
+# Settings that name parameters.
+_BY_PARAMETER = ("set", "start", "bounds", "prior", "positive")
 # Files in the folder of a sweep: the table of all fits, and the numbers of fits.
 TABLE, PLAN = "table.csv", "plan.json"
 
@@ -185,3 +193,66 @@ def _settings(name: str, kind: str, given: Any) -> dict[str, Any]:
             "sweep has one model for all files. Choose another, such as 'affine'."
         )
     return read
+
+
+def read_groups(
+    table: SweepTable,
+) -> "list[tuple[Group, dd.Equation | dd.Problem, list[dd.Data]]]":
+    """Read all equations and files. Return each group, with the settings that apply to
+    its equation, beside its model and data."""
+    from .model_file import names_of_parameters, read_model
+
+    models = []
+    for group in table.groups:
+        try:
+            models.append(read_model(vars(group.settings)))
+        except ValueError as error:
+            raise OptionError(f"The equation {group.equation!r}: {error}") from None
+    parameters = [names_of_parameters(model) for model in models]
+    known = set[str]().union(*parameters)
+    data: dict[str, list[dd.Data]] = {}
+    found = []
+    for group, model, names in zip(table.groups, models, parameters):
+        kind = group.settings_name
+        if kind not in data:
+            data[kind] = _data(table.files, group.settings)
+        settings = _settings_for(group, names, known)
+        found.append((replace(group, settings=settings), model, data[kind]))
+    return found
+
+
+def _settings_for(group: Group, names: set[str], known: set[str]) -> FitSettings:
+    """Return the settings without parameters that only other equations have."""
+    changes: dict[str, Any] = {}
+    for field in _BY_PARAMETER:
+        given: Any = getattr(group.settings, field)
+        kept = []
+        for name in given or ():
+            array = name.split("[")[0]
+            if array not in {*known, ALL}:
+                raise OptionError(
+                    f"The settings {group.settings_name!r}: `{field}` has {name!r}, "
+                    "which is a parameter of no equation."
+                    f"{did_you_mean(name, sorted(known))}"
+                )
+            if array in {*names, ALL}:
+                kept.append(name)
+        if given:
+            is_dict = isinstance(given, dict)
+            changes[field] = {n: given[n] for n in kept} if is_dict else kept
+    return replace(group.settings, **changes)
+
+
+def _data(files: Sequence[str], settings: FitSettings) -> "list[dd.Data]":
+    """Read the files, or say which cannot be read."""
+    sets, errors = [], []
+    for file in files:
+        try:
+            sets.append(dd.read_csv(file, **places(settings)))
+        except dd.DataError as error:
+            errors.append(str(error))
+    if errors:
+        more = len(errors) - _MOST_NAMED
+        shown = errors[:_MOST_NAMED] + ([f"and {more} more"] if more > 0 else [])
+        raise dd.DataError("\n".join(shown))
+    return sets

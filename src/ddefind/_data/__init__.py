@@ -7,5 +7,4 @@ times by `times.py`. `data.py` holds the result, one record or many as arrays.
 (`doses.py`), which are data sets one after the other (`study_data.py`). `spline.py` and
 `smoothing.py` draw curves through data. Begin with `data.py`.
 
-May import: `_util`, `_problem`.
-"""
+May import: `_util`, `_problem`."""

@@ -2,8 +2,7 @@
 or replicates of one, and which hold standard deviations.
 
 A table may have a row of units, percentages, values below a limit as `<0.1`, and rows
-that are replicates.
-"""
+that are replicates."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from .table import (
     parse_number,
     without_below,
 )
-from .times import has_numbers, is_value, join_date_and_time, read_times
+from .times import is_value, join_date_and_time, read_times
 
 # What the user may ask for: the names of columns or, by the name of each quantity, its
 # column, or the columns of its replicates.
@@ -72,7 +71,7 @@ def read_measurements(
     group_notes = _check_groups(table, t, columns is not None)
     names = [name for replicates in quantities.values() for name in replicates]
     deviations = _deviation_columns(table, quantities)
-    numeric = [table.time] if has_numbers(table) else []
+    numeric = [] if unit else [table.time]  # Dates and times of day have a unit.
     table, below = _take_limits(table, names)
     table.check_decimals([*numeric, *names, *deviations])
     percent_notes = _check_percentages(table, names, deviations)
@@ -86,8 +85,12 @@ def read_measurements(
     counts = [len(replicates) for replicates in quantities.values()]
     if max(counts) > 1:
         t, x, sd, below = _stacked(t, counts, x, sd, below)
-    limit_notes = [] if below is None else _limit_notes(list(quantities), below)
-    notes = [*time_notes, *notes, *group_notes, *percent_notes, *limit_notes]
+    notes = [*time_notes, *notes, *group_notes, *percent_notes]
+    for name, count in zip(quantities, [] if below is None else below.sum(axis=0)):
+        values, are = ("value", "is") if count == 1 else ("values", "are")
+        if count:
+            known = f"{are} only known to be below a limit."
+            notes.append(f"{count} {values} of {quoted(name)} {known}")
     return {
         "t": t,
         "x": x,
@@ -103,8 +106,7 @@ def read_measurements(
 def _axis_labels(
     time: str, quantities: Mapping[str, Sequence[str]], units: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the labels of the axes: the names of the time and of each quantity in the
-    source, with their units."""
+    """Return the labels of the axes: names as in the source, with their units."""
     labels = {time: time if time != "t" else "time"}
     for name, columns in quantities.items():
         labels[columns[0]] = columns[0] if len(columns) == 1 else name
@@ -139,8 +141,7 @@ def _with_units(table: Table) -> Table:
     has one.
 
     The first row holds units if there is text in the column of times, text or nothing
-    in the others, and a row below it.
-    """
+    in the others, and a row below it."""
     cells = {name: column[0] for name, column in table.columns.items() if column}
     is_units = len(table.places) > 1 and not is_value(cells[table.time])
     if not is_units or any(is_value(c) and not is_missing(c) for c in cells.values()):
@@ -200,8 +201,7 @@ def _found(table: Table) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _chosen(table: Table, columns: Columns) -> dict[str, list[str]]:
-    """Return the columns of each quantity in `columns`, after checking that each is a
-    column of a quantity."""
+    """Return the columns of each quantity in `columns`, which are checked."""
     if isinstance(columns, Mapping):
         quantities = {
             str(name): [each] if isinstance(each, str) else list(each)
@@ -240,8 +240,7 @@ def _check_groups(table: Table, t: np.ndarray, are_chosen: bool) -> list[str]:
     a treatment does. Return notes on columns that do, but may: the rows are replicates.
 
     They may if the user has chosen the columns to read, so that `are_chosen`, or if the
-    column is called replicate.
-    """
+    column is called replicate."""
     _, time_index, counts = np.unique(t, return_inverse=True, return_counts=True)
     if np.all(counts == 1):
         return []
@@ -392,16 +391,6 @@ def _take_limits(table: Table, names: Sequence[str]) -> tuple[Table, np.ndarray 
         return table, None
     limits = {name: list(map(without_below, table.columns[name])) for name in names}
     return replace(table, columns={**table.columns, **limits}), below
-
-
-def _limit_notes(names: Sequence[str], below: np.ndarray) -> list[str]:
-    """Return a note on each quantity that has values below a limit."""
-    return [
-        f"{count} {'value' if count == 1 else 'values'} of {quoted(name)} "
-        f"{'is' if count == 1 else 'are'} only known to be below a limit."
-        for name, count in zip(names, below.sum(axis=0).tolist())
-        if count
-    ]
 
 
 def _check_percentages(

@@ -6,7 +6,7 @@ import io
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final, overload
 
@@ -87,6 +87,8 @@ class Data:
             )
         _check_times(t)
         _check_values(x)
+        if not isinstance(origin, str) and not math.isfinite(origin):
+            raise DataError(f"`origin` must be finite, but got {origin!r}.")
         order = np.argsort(t, kind="stable")
         has_given_names = names is not None
         names = _names(names, x.shape[1])
@@ -97,7 +99,7 @@ class Data:
             "names": names,
             "has_given_names": has_given_names,
             "label": label,
-            "origin": _origin(origin),
+            "origin": origin if isinstance(origin, str) else float(origin),
             "notes": (notes,) if isinstance(notes, str) else tuple(notes),
             "axis_labels": _axis_labels(axis_labels, names),
             "below": _flags(below, x, order),
@@ -122,8 +124,7 @@ class Data:
 
         If there is no column of times, the index is used, provided that it holds
         numbers or dates and does not just count the rows. Frames of other libraries
-        work as well if they have `columns` and return a column by its name.
-        """
+        work as well if they have `columns` and return a column by its name."""
         table = frame_table(frame, time)
         table = prepared(table, table.time or time, where or {})
         return cls(**read_measurements(table, columns, start), label=label)
@@ -237,8 +238,7 @@ class Data:
         """Write the data to a CSV file, with all digits.
 
         `read_csv(path, start=0)` reads the same numbers again. If writing fails, a file
-        that was there before is left as it was.
-        """
+        that was there before is left as it was."""
         write_whole(Path(path), self.csv())
 
     def csv(self) -> str:
@@ -364,8 +364,7 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
 
 
 def _flags(below: Any, x: np.ndarray, order: np.ndarray) -> np.ndarray | None:
-    """Return which values are only known to be below `x`, as an array of its shape, or
-    None."""
+    """Return which values are only known to be below `x`; None if there are none."""
     if below is None:
         return None
     flags = np.asarray(below)
@@ -406,14 +405,6 @@ def _axis_labels(labels: Sequence[str] | None, names: Sequence[str]) -> tuple[st
             f"for each quantity; got {labels!r}."
         )
     return labels
-
-
-def _origin(origin: float | str) -> float | str:
-    if isinstance(origin, str):
-        return origin
-    if not math.isfinite(origin):
-        raise DataError(f"`origin` must be finite, but got {origin!r}.")
-    return float(origin)
 
 
 # Many data sets
@@ -501,22 +492,18 @@ class DataStack(Sequence[Data]):
     def take(self, chosen: np.ndarray) -> "DataStack":
         """Return the data sets with the numbers `chosen`."""
         labels = self.labels
-        return self.with_arrays(
-            self.t[chosen],
-            self.x[chosen],
-            None if self.sd is None else self.sd[chosen],
+        return replace(
+            self,
+            t=self.t[chosen],
+            x=self.x[chosen],
+            sd=None if self.sd is None else self.sd[chosen],
             lengths=self.lengths[chosen],
             labels=None if labels is None else tuple(labels[i] for i in chosen),
         )
 
-    def with_arrays(self, t: Any, x: Any, sd: Any, **changes: Any) -> "DataStack":
-        """Return the same stack with other arrays."""
-        return DataStack(**{**vars(self), "t": t, "x": x, "sd": sd, **changes})
-
 
 def are_of_usual_size(largest: np.ndarray) -> np.ndarray:
-    """Whether a computer can calculate with the squares of values, by the largest
-    ones."""
+    """Whether a computer can calculate with the squares of the largest values."""
     return (largest <= _LARGEST) & ((largest >= 1 / _LARGEST) | (largest == 0))
 
 
@@ -530,11 +517,7 @@ def data_set(number: int, label: str | None) -> str:
 
 
 def _stack_arrays(
-    t: np.ndarray,
-    x: np.ndarray,
-    sd: np.ndarray | None,
-    names: Any,
-    labels: Any,
+    t: np.ndarray, x: np.ndarray, sd: np.ndarray | None, names: Any, labels: Any
 ) -> DataStack:
     """Stack arrays: times [N] or [sets, N], values [sets, N] or [sets, N, k]."""
     x = x[..., None] if x.ndim == 2 else x
@@ -552,9 +535,14 @@ def _stack_arrays(
                 f"`sd` must be a number, one per quantity ({x.shape[2]}), or of the "
                 f"shape of `x`; it has shape {sd.shape}."
             ) from None
+    labels = None if labels is None else tuple(map(str, labels))
+    if labels is not None and len(labels) != len(x):
+        raise DataError(
+            f"`labels` are {len(labels)}, but there are {len(x)} data sets."
+        )
     t = np.broadcast_to(t, x.shape[:2])
     lengths = np.full(len(x), x.shape[1])
-    return _checked_stack(t, x, sd, lengths, names, _labels(labels, len(x)))
+    return _checked_stack(t, x, sd, lengths, names, labels)
 
 
 def _stack_sets(sets: Sequence[Data]) -> DataStack:
@@ -595,10 +583,7 @@ def joined(sets: Sequence[Data]) -> DataStack:
 
 
 def _stack_frame(
-    frame: Any,
-    id: str | None,
-    time: str | None,
-    columns: Any,
+    frame: Any, id: str | None, time: str | None, columns: Any
 ) -> DataStack:
     """Stack the rows of a data frame, one set for each value of the column `id`; the
     sets are in the order in which they first appear."""
@@ -625,10 +610,8 @@ def _stack_frame(
             f"Row {lacking[0]} of the frame has no value in the column {quoted(id)}, "
             "which tells the sets apart."
         )
-    ids, first, number, counts = _distinct(np.asarray(frame[id]))
-    rank = np.argsort(np.argsort(first))
-    order = np.lexsort((np.arange(len(number)), rank[number]))
-    lengths = counts[np.argsort(first)]
+    number, ids = frame[id].factorize()
+    order, lengths = np.argsort(number, kind="stable"), np.bincount(number)
     cuts = np.cumsum(lengths)[:-1]
     t = _column(frame, time, id)
     if not np.isfinite(t).all():
@@ -639,25 +622,10 @@ def _stack_frame(
         )
     t = t[order]
     x = np.stack([_column(frame, name, id) for name in names], axis=1)[order]
-    labels = tuple(map(str, ids[np.argsort(first)].tolist()))
-    return _checked_stack(
-        _filled(np.split(t, cuts), lengths, "edge"),
-        _filled(np.split(x, cuts), lengths, "nan"),
-        None,
-        lengths,
-        names,
-        labels,
-    )
-
-
-def _distinct(ids: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the distinct values, the first row and the number of each, and which of
-    them each row has. Values of several types are compared as texts."""
-    how = dict(return_index=True, return_inverse=True, return_counts=True)
-    try:
-        return np.unique(ids, **how)  # type: ignore
-    except TypeError:
-        return np.unique(ids.astype(str), **how)  # type: ignore
+    t = _filled(np.split(t, cuts), lengths, "edge")
+    x = _filled(np.split(x, cuts), lengths, "nan")
+    labels = tuple(map(str, np.asarray(ids).tolist()))
+    return _checked_stack(t, x, None, lengths, names, labels)
 
 
 def _column(frame: Any, name: str, id: str) -> np.ndarray:
@@ -679,8 +647,7 @@ def _column(frame: Any, name: str, id: str) -> np.ndarray:
 
 
 def _filled(rows: Sequence[Any], lengths: np.ndarray, how: str) -> np.ndarray:
-    """Return rows of different lengths as one array, filled up with their last element
-    or NaN."""
+    """Return rows as one array, filled up with their last element or NaN."""
     longest = int(lengths.max())
     if (lengths == longest).all():
         return np.stack(rows)
@@ -690,15 +657,6 @@ def _filled(rows: Sequence[Any], lengths: np.ndarray, how: str) -> np.ndarray:
         if how == "edge":
             out[len(row) :] = row[-1]
     return found
-
-
-def _labels(labels: Any, count: int) -> tuple[str, ...] | None:
-    if labels is None:
-        return None
-    labels = tuple(map(str, labels))
-    if len(labels) != count:
-        raise DataError(f"`labels` are {len(labels)}, but there are {count} data sets.")
-    return labels
 
 
 def _checked_stack(t, x, sd, lengths, names, labels) -> DataStack:

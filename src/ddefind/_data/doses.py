@@ -15,11 +15,9 @@ The names of the columns may be those of NONMEM, in capitals or not:
 | `EVID` | 0 is a measurement, 1 a dose; others are refused |
 | `MDV` | 1: the row holds no measurement |
 
-An amount or a duration may also be the name of a parameter.
-"""
+An amount or a duration may also be the name of a parameter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -48,13 +46,26 @@ _MEANINGS = {
 
 
 @final
-@dataclass(frozen=True)
 class DoseTable:
-    """A table with doses in some of its rows. `columns` are the columns about doses, by
-    their meanings."""
+    """A table with doses in some rows. `columns` are those about doses, by meaning.
 
-    table: Table
-    columns: dict[str, str]
+    `amount` is the column of amounts, or None for the one that is called so."""
+
+    def __init__(self, table: Table, amount: str | None):
+        if amount is None:
+            found = [name for name in table.columns if name.lower() in _AMOUNTS]
+            if len(found) != 1:
+                raise table.error(
+                    "no column is called amount. Say which holds the amounts, as "
+                    f"{wording.doses(f'{table.source}:COLUMN')}."
+                )
+            (amount,) = found
+        self.table, self.columns = table, {"amount": amount}
+        lower = {name.lower(): name for name in table.columns}
+        for meaning, names in _MEANINGS.items():
+            column = next((lower[name] for name in names if name in lower), None)
+            if column is not None:
+                self.columns[meaning] = column
 
     def is_dose(self, row: int) -> bool:
         """Whether a row is a dose: it has an amount that is not 0."""
@@ -157,8 +168,7 @@ class DoseTable:
                 )
 
     def _duration(self, row: int, amount: float | str) -> float | str | None:
-        """Return how long a dose lasts, from its duration or its rate. None: at
-        once."""
+        """Return how long a dose lasts, from its duration or rate; None: at once."""
         duration = self._number_or_name("duration", row) or None
         rate = self._positive("rate", row)
         if rate is None:
@@ -224,8 +234,7 @@ class DoseTable:
         return self.table.number(row, self.columns[meaning], hint)
 
     def _cell(self, meaning: str, row: int) -> str:
-        """Return a cell, or an empty text if there is no such column or nothing in
-        it."""
+        """Return a cell, or an empty text if there is no such column or value."""
         if meaning not in self.columns:
             return ""
         cell = self.table.columns[self.columns[meaning]][row]
@@ -233,26 +242,3 @@ class DoseTable:
 
     def _error(self, message: str, row: int, meaning: str) -> DataError:
         return self.table.error(message, row, self.columns[meaning])
-
-
-def dose_table(table: Table, amount: str) -> DoseTable:
-    """Return a table with its columns about doses. `amount` is the column of
-    amounts."""
-    lower = {name.lower(): name for name in table.columns}
-    found = {"amount": amount}
-    for meaning, names in _MEANINGS.items():
-        column = next((lower[name] for name in names if name in lower), None)
-        if column is not None:
-            found[meaning] = column
-    return DoseTable(table, found)
-
-
-def amount_column(table: Table) -> str:
-    """Return the column of amounts of a file of doses."""
-    found = [name for name in table.columns if name.lower() in _AMOUNTS]
-    if len(found) == 1:
-        return found[0]
-    raise table.error(
-        "no column is called amount. Say which holds the amounts, as "
-        f"{wording.doses(f'{table.source}:COLUMN')}."
-    )

@@ -4,8 +4,7 @@ Each row is one line. The separator is found out from the text, unless the first
 says it, as Excel's `sep=;` does. Where a wrong guess could change a number, an error is
 raised. A workbook is a compressed archive, so that a small file may hold more than the
 memory does. Its size is checked before anything is unpacked, and its cells are counted
-while they are read.
-"""
+while they are read."""
 
 import csv
 import io
@@ -14,7 +13,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import date, datetime, time as time_of_day, timedelta
 from pathlib import Path
 from typing import Any
@@ -114,13 +113,12 @@ def _is_workbook(path: str | os.PathLike[str]) -> bool:
     """Whether a file is called like a workbook, or is one by its first bytes."""
     if file_name(path).lower().endswith((".xlsx", ".xlsm", ".xls")):
         return True
-    try:
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as file:
-            return file.read(4) in (_ARCHIVE, _OLD_EXCEL)
-    except (OSError, ValueError):
-        return False  # What is wrong with the file is said where it is read as text.
+    # What is wrong with a file is said where it is read as text.
+    with suppress(OSError, ValueError):
+        if Path(path).is_file():
+            with Path(path).open("rb") as file:
+                return file.read(4) in (_ARCHIVE, _OLD_EXCEL)
+    return False
 
 
 # Text files
@@ -182,8 +180,7 @@ def _lines(source: str, text: str) -> tuple[dict[int, str], str, str | None]:
 
 
 def _named_separator(source: str, number: int, line: str) -> str | None:
-    """Return the separator that a line such as `sep=;` names, or None if this is
-    another line."""
+    """Return the separator that a line such as `sep=;` names; None for others."""
     match = _SEPARATOR_LINE.fullmatch(line)
     if line.lower() == "sep=":  # The blank at its end was removed.
         return " "
@@ -199,8 +196,7 @@ def _named_separator(source: str, number: int, line: str) -> str | None:
 
 
 def _without_comment(line: str) -> str:
-    """Return a line without the comment at its end: all from the first blank and # that
-    is not within quotes."""
+    """Return a line without its comment: all from the first unquoted blank and #."""
     position = 0
     for index, part in enumerate(line.split('"')):
         start = part.find(" #")
@@ -221,8 +217,7 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _cells_or_none(line: str, separator: str) -> list[str]:
-    """Split a line into cells, without empty ones at its end; into none if its quotes
-    do not match."""
+    """Split a line into cells up to the last full one; none on unmatched quotes."""
     try:
         return _trimmed(_cells(line, separator))
     except csv.Error:
@@ -254,8 +249,7 @@ def _quotes_error(where: str) -> DataError:
 
 
 def _separator(where: str, lines: Mapping[int, str]) -> str:
-    """Return the separator with the highest score among the first lines, which begin at
-    `where`."""
+    """Return the separator with the highest score among the first lines."""
     first, *_ = texts = list(lines.values())
     sample = texts[: max(2, min(_SAMPLE_LINES, _LONGEST_LINE // len(first)))]
     scores = {separator: _score(sample, separator) for separator in _SEPARATORS}
@@ -274,8 +268,7 @@ def _score(lines: Sequence[str], separator: str) -> float:
     """Return how well a separator fits, from 0 (not at all) to 2.
 
     It is the share of lines with as many cells as the first one, plus the share of
-    cells below the first line that are numbers, dates or missing.
-    """
+    cells below the first line that are numbers, dates or missing."""
     rows = [_cells_or_none(line, separator) for line in lines]
     if len(rows[0]) < 2:
         return 0.0
@@ -475,8 +468,7 @@ def _make_table(
 
 
 def _trimmed(cells: Sequence[str]) -> list[str]:
-    """Return the cells without empty ones at the end, which come from separators at the
-    end of a line."""
+    """Return the cells without empty ones at the end, where separators may stand."""
     end = len(cells)
     while end and not cells[end - 1]:
         end -= 1
@@ -489,8 +481,7 @@ def _names_without_header(
     """Return names for the columns of a source without a header, and a note on them.
 
     They are the words of the comment above the data, if there are `width` of them and
-    one names the time. Otherwise they are t, and x or x[0], x[1] and so on.
-    """
+    one names the time. Otherwise they are t, and x or x[0], x[1] and so on."""
     if len(words) == width and _has_time(words, time):
         return list(words), "The names of the columns come from the comment above them."
     names = ["t", *(["x"] if width == 2 else [f"x[{i}]" for i in range(width - 1)])]
@@ -503,15 +494,11 @@ def _has_time(names: Sequence[str], time: str | None) -> bool:
 
 
 def _named_columns(
-    where: str,
-    names: Sequence[str],
-    columns: Sequence[list[str]],
-    time: str | None,
+    where: str, names: Sequence[str], columns: Sequence[list[str]], time: str | None
 ) -> tuple[dict[str, list[str]], tuple[str, ...]]:
     """Return the columns that have a name, and a note.
 
-    A column without a name may be empty, or count the rows. Any other is an error.
-    """
+    A column without a name may be empty, or count the rows. Any other is an error."""
     kept: dict[str, list[str]] = {}
     notes: tuple[str, ...] = ()
     for index, (name, column) in enumerate(zip(names, columns)):

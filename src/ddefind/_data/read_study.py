@@ -17,7 +17,7 @@ from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .columns import Columns, chosen_quantities, prepared, read_measurements
 from .data import Data
-from .doses import Doses, DoseTable, amount_column, dose_table
+from .doses import Doses, DoseTable
 from .read_csv import read_any_table
 from .study_data import Experiment
 from .table import Place, Table, find_place, is_missing
@@ -140,8 +140,7 @@ def read_study(
 
 
 def _by_label(table: Table, group: str) -> dict[str, Table]:
-    """Return the rows of each experiment, in the order in which the column `group`
-    names them first."""
+    """Return the rows of each experiment, as the column `group` names them."""
     table.check_name(wording.GROUP, group)
     if group == table.time:
         raise table.error(
@@ -213,7 +212,7 @@ def _rows_of(
     """Return the rows of an experiment that hold measurements or doses. `names` are the
     columns of all experiments; those that are `taken` hold no measurements."""
     dosing = [
-        (state, dose_table(table, place.column))
+        (state, DoseTable(table, place.column))
         for state, place in doses
         if place.file is None and place.column in table.columns
     ]
@@ -308,8 +307,7 @@ def _known_value(label: str, table: Table, name: str) -> float:
 
 
 def _check_spelling(experiments: Sequence[Data]) -> None:
-    """Check that no quantity has two spellings, as `prey` in one experiment and `Prey`
-    in another."""
+    """Check that no quantity has two spellings, as `prey` and `Prey`."""
 
     def plain(name: str) -> str:
         """Return a name without capitals, units in brackets, blanks and marks."""
@@ -410,7 +408,7 @@ class FurtherFiles:
         table = self._rows(self._table(place), data, labels)
         if place.column is not None:
             table.check_name(wording.DOSES, place.column)
-        rows = dose_table(table, place.column or amount_column(table))
+        rows = DoseTable(table, place.column)
         return rows.doses(times_as_in(data, table), state, data.T)
 
     def _table(self, place: Place) -> Table:
@@ -423,8 +421,7 @@ class FurtherFiles:
         return self.tables[path]
 
     def _only_column(self, table: Table, name: str) -> str:
-        """Return the column called `name` or, if there is none, the only one beside the
-        time."""
+        """Return the column called `name`, or else the only one beside the time."""
         known = (table.time, self.group, _EXPERIMENT)
         others = [each for each in table.columns if each not in known]
         if name in others:

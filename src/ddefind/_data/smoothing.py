@@ -159,8 +159,7 @@ def smoothed(t: np.ndarray, x: np.ndarray) -> QuantitySpline:
 
     The residual degrees of freedom in the score are those of equally spaced points. The
     exact ones would need a matrix decomposition, which runs on threads of its own and
-    would slow down other fits that run at the same time.
-    """
+    would slow down other fits that run at the same time."""
     matrices, count = reinsch(t), len(t) - 2
     best_score, best = np.inf, (np.zeros_like(x), np.zeros(count), float(count))
     for weight, freedom in zip(*trial_weights(t)):
@@ -250,8 +249,7 @@ def followed(t: np.ndarray, x: np.ndarray) -> QuantitySpline:
 def _solved(
     matrices: Reinsch, weight: float, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the residuals and the second derivatives of the spline with a smoothing
-    weight."""
+    """Return residuals and second derivatives of the spline with this weight."""
     from scipy.linalg import solveh_banded
 
     R, QtQ, a, b, c = matrices
@@ -299,8 +297,7 @@ def rough_noise(data: Records) -> np.ndarray:
 
     It is estimated from the distance of each point to the straight line between its two
     neighbours (Gasser, Sroka and Jennen-Steinmetz), and is at least a millionth of the
-    spread of the quantity.
-    """
+    spread of the quantity."""
     least, noise = 1e-6 * spread(data), []
     for column in range(len(least)):
         points = [_points(part, column) for part in parts_of(data)]

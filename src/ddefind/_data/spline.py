@@ -20,8 +20,7 @@ class Spline(eqx.Module):
     On piece i the spline is the sum over p = 0, ..., 3 of `coefficients[i, p]` times
     `(t - knots[i])**p`. Where many fits run as vectorised lanes, both arrays have one
     more axis, the last, over lanes. `uniform` says that the knots are equally spaced:
-    the piece of a time is then found by a division instead of a search.
-    """
+    the piece of a time is then found by a division instead of a search."""
 
     knots: Any
     coefficients: Any
@@ -56,8 +55,7 @@ def spline(data: Data) -> Spline:
     by SciPy's `CubicSpline`.
 
     A quantity with missing values has knots only where it was measured. Its pieces are
-    divided at the remaining times, so that all quantities share the same knots.
-    """
+    divided at the remaining times, so that all quantities share the same knots."""
     from scipy.interpolate import CubicSpline
 
     times, mean = data.mean()

@@ -65,13 +65,25 @@ class Experiment:
 @final
 @dataclass(frozen=True)
 class StudyData:
-    """The data of the experiments of a study, all with the same quantities.
+    """The data of the experiments of a study, all with the same quantities: a column of
+    NaN for one that was not measured there.
 
     `t`, `x` and `sd` hold the rows of all experiments, one after the other; each has
     its own time zero. `rows` says where each begins and ends."""
 
     parts: tuple[Data, ...]
     labels: tuple[str, ...]
+
+    def __post_init__(self):
+        named = list(zip(self.parts, self.labels))
+        with_sd = [label for part, label in named if part.sd is not None]
+        without = [label for part, label in named if part.sd is None]
+        if with_sd and without:
+            raise DataError(
+                f"The data of {quoted(with_sd[0])} have standard deviations, those of "
+                f"{quoted(without[0])} have none. Give them to all experiments or to "
+                "none."
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,19 +162,6 @@ def experiment_labels(data: Records) -> tuple[str, ...]:
 def longest_part(data: Records) -> Data:
     """Return the data set with the longest record."""
     return max(parts_of(data), key=lambda part: part.T)
-
-
-def study_data(parts: Sequence[Data], labels: Sequence[str]) -> StudyData:
-    """Join the data of several experiments, each of which has all quantities: a column
-    of NaN for one that was not measured there."""
-    with_sd = [label for part, label in zip(parts, labels) if part.sd is not None]
-    without = [label for part, label in zip(parts, labels) if part.sd is None]
-    if with_sd and without:
-        raise DataError(
-            f"The data of {quoted(with_sd[0])} have standard deviations, those of "
-            f"{quoted(without[0])} have none. Give them to all experiments or to none."
-        )
-    return StudyData(tuple(parts), tuple(labels))
 
 
 def each_part(data: Records, array: np.ndarray) -> Iterator[tuple[Data, np.ndarray]]:

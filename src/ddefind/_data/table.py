@@ -147,8 +147,7 @@ class Table:
     - `places`: where each row stands in the source, such as `line 3`.
     - `notes`: sentences on how the table was read.
     - `time`: the name of the column of times, once it is known.
-    - `units`: the unit of each column that has one in a row of units.
-    """
+    - `units`: the unit of each column that has one in a row of units."""
 
     source: str
     columns: dict[str, list[str]]
@@ -275,8 +274,7 @@ def frame_table(frame: Any, time: str | None) -> Table:
     """Return the columns of a data frame as text.
 
     If the times are the index of the frame, it becomes a column. Only what data frames
-    of all libraries have in common is used, so that none of these is imported.
-    """
+    of all libraries have in common is used, so that none of these is imported."""
     if not all(hasattr(frame, name) for name in ("columns", "__getitem__", "__len__")):
         kind = type(frame).__name__
         raise TypeError(f"`frame` must be a data frame, as pandas', but got {kind}.")
@@ -298,8 +296,7 @@ def _is_time_index(index: Any, columns: dict[str, list[str]], time: str | None) 
     """Whether the index of a frame holds its times.
 
     It does if its name is `time`. Without `time` it does if no column is named like a
-    time and the index holds numbers or dates, but not if it only counts the rows.
-    """
+    time and the index holds numbers or dates, but not if it only counts the rows."""
     name = getattr(index, "name", None)
     if time is not None:
         return time not in columns and name == time
@@ -310,8 +307,7 @@ def _is_time_index(index: Any, columns: dict[str, list[str]], time: str | None) 
 
 
 def _cells(values: Any) -> list[str]:
-    """Return the cells of a column of a frame as text, numbers with all their
-    digits."""
+    """Return a column of a frame as text, numbers with all their digits."""
     array = np.asarray(values)
     if array.dtype.kind == "f":
         return [repr(value) for value in array.astype(float).tolist()]

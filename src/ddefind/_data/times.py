@@ -7,13 +7,13 @@ are exact to the nanosecond.
 A date is written as 2024-12-31, 2024/12/31, 20241231, 31.12.2024 or 31-Dec-2024. It may
 also be 31/12/2024 or 12/31/2024, if the column has a date that shows which order is
 meant. After it there may be a time of day (`T` or a blank, then 23:59, 11:59 PM,
-23:59:59 or 23:59:59.999), and after that a time zone (`Z` or +01:00).
-"""
+23:59:59 or 23:59:59.999), and after that a time zone (`Z` or +01:00)."""
 
 import math
 import numbers
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
@@ -128,14 +128,11 @@ def is_time_of_day(cell: str) -> bool:
 def _parse_time_of_day(cell: str) -> int:
     """Return the nanoseconds since midnight. Hours may be 24 or more, as in durations.
 
-    Raises a ValueError that says what is wrong.
-    """
+    Raises a ValueError that says what is wrong."""
     match = _TIME_OF_DAY.fullmatch(cell)
-    if match is not None:
-        try:
+    with suppress(ValueError):
+        if match is not None:
             return _since_midnight(match)
-        except ValueError:
-            pass
     raise ValueError(
         f"{quoted(cell)} is no time of day. Write times of day as 08:30 or 23:59:59."
     )
@@ -154,14 +151,6 @@ def _since_midnight(match: re.Match[str]) -> int:
     return seconds * 10**9 + int((match["fraction"] or "0").ljust(9, "0"))
 
 
-class Timestamps(NamedTuple):
-    """Nanoseconds since 1970-01-01. `has_zones` says whether the dates have time zones:
-    the nanoseconds are then in UTC, and otherwise in local time."""
-
-    nanoseconds: list[int]
-    has_zones: bool
-
-
 def are_dates(cells: Sequence[str]) -> bool:
     """Whether a column of times holds dates. It does if its first cell is a
     date, or if all cells are of the form 20241231.
@@ -174,8 +163,7 @@ def are_dates(cells: Sequence[str]) -> bool:
 
 
 def is_date(cell: str) -> bool:
-    """Whether a cell is written as a date (20241231 is a number as well, and does not
-    count)."""
+    """Whether a cell is written as a date. (20241231 does not count: a number.)"""
     return _DATE.fullmatch(with_numeric_month(cell)) is not None
 
 
@@ -185,15 +173,17 @@ def has_time_of_day(cell: str) -> bool:
     return match is not None and match["hour"] is not None
 
 
-def parse_dates(cells: Sequence[str], make_error: MakeError) -> Timestamps:
-    """Read all dates of a column.
+def parse_dates(cells: Sequence[str], make_error: MakeError) -> tuple[list[int], bool]:
+    """Read all dates of a column, as nanoseconds since 1970-01-01. Return also whether
+    they have time zones: the nanoseconds are then in UTC, and otherwise in local time.
 
     All of them must have the same order of day and month, and either all or none must
-    have a time zone. Raises what `make_error(index, message)` returns otherwise.
-    """
-    plain = _plain_dates(cells)
-    if plain is not None:
-        return plain
+    have a time zone. Raises what `make_error(index, message)` returns otherwise."""
+    if cells and _PLAIN_COLUMN.fullmatch("\n".join(cells)):
+        # Many dates at once, as 2024-12-31, with or without 23:59 or 23:59:59.
+        with suppress(ValueError):
+            seconds = np.array(cells, dtype="datetime64[s]").astype(np.int64)
+            return [second * 10**9 for second in seconds.tolist()], False
     matches = [_match(cell, index, make_error) for index, cell in enumerate(cells)]
     day_first = _day_first(matches, cells, make_error)
     nanoseconds, has_zones = [], bool(matches and matches[0]["zone"])
@@ -211,19 +201,7 @@ def parse_dates(cells: Sequence[str], make_error: MakeError) -> Timestamps:
             raise make_error(
                 index, f"{quoted(cells[index])} is no date. {_DATE_HINT}"
             ) from None
-    return Timestamps(nanoseconds, has_zones)
-
-
-def _plain_dates(cells: Sequence[str]) -> Timestamps | None:
-    """Return many dates at once, or None if they are not all written as 2024-12-31,
-    with or without 23:59 or 23:59:59 after it, so that each must be read by itself."""
-    if not cells or not _PLAIN_COLUMN.fullmatch("\n".join(cells)):
-        return None
-    try:
-        seconds = np.array(cells, dtype="datetime64[s]").astype(np.int64)
-    except ValueError:
-        return None
-    return Timestamps([second * 10**9 for second in seconds.tolist()], False)
+    return nanoseconds, has_zones
 
 
 def iso_date(nanoseconds: int, has_zone: bool) -> str:
@@ -261,8 +239,7 @@ def _day_first(
 ) -> bool:
     """Whether dates such as 01/02/2024 have the day first.
 
-    Some date of the column must show it by a number above 12.
-    """
+    Some date of the column must show it by a number above 12."""
     day_first: list[int] = []
     month_first: list[int] = []
     unclear: list[int] = []
@@ -328,32 +305,20 @@ class Times(NamedTuple):
     notes: tuple[str, ...]
 
 
-def has_numbers(table: Table) -> bool:
-    """Whether the column of times holds numbers."""
-    cells = table.columns[table.time]
-    return not are_dates(cells) and not _are_times_of_day(cells)
-
-
-def _are_times_of_day(cells: Sequence[str]) -> bool:
-    return is_time_of_day(next((cell for cell in cells if not is_missing(cell)), ""))
-
-
 def read_times(table: Table, start: Any = None) -> Times:
     """Read the column of times of a table. `start` is the time of the source that
     becomes time 0, or None for the default."""
     cells = table.columns[table.time]
-    if are_dates(cells):
+    has_dates = are_dates(cells)
+    for row, cell in enumerate(cells):
+        if is_missing(cell):
+            what = "date" if has_dates else "time"
+            raise table.error(f"the {what} is missing.", row, table.time)
+    if has_dates:
         return _from_dates(table, start)
-    if _are_times_of_day(cells):
+    if is_time_of_day(cells[0]):
         return _from_times_of_day(table, start)
     return _from_numbers(table, start)
-
-
-def _check_complete(table: Table, what: str) -> None:
-    """Raise an error if a cell of the column of times is missing."""
-    for row, cell in enumerate(table.columns[table.time]):
-        if is_missing(cell):
-            raise table.error(f"the {what} is missing.", row, table.time)
 
 
 def _from_numbers(table: Table, start: Any) -> Times:
@@ -363,7 +328,6 @@ def _from_numbers(table: Table, start: Any) -> Times:
         if is_percentage(cell):
             message = f"{quoted(cell)} is no time. {_NUMBER_HINT}"
             raise table.error(message, row, table.time)
-    _check_complete(table, "time")
     first, last = float(t.min()), float(t.max())
     origin = _origin(table, first, last, start)
     if origin and max(map(len, cells)) > _DIGITS:
@@ -399,18 +363,16 @@ def _exactly_shifted(cells: Sequence[str], start: Any) -> tuple[np.ndarray, int,
     number of distinct ones, and how time 0 is written.
 
     They are subtracted with all their digits before they are rounded to double
-    precision. This keeps nanoseconds since 1970, for instance.
-    """
+    precision. This keeps nanoseconds since 1970, for instance."""
     with localcontext(prec=_EXACT_DIGITS):
         exact = [exact_number(cell) for cell in cells]
-        zero = min(exact) if start is None else _exact(start)
+        if start is None:
+            zero = min(exact)
+        else:
+            is_whole = isinstance(start, numbers.Integral)
+            zero = Decimal(int(start)) if is_whole else Decimal(repr(float(start)))
         shifted = np.array([float(time - zero) for time in exact])
     return shifted, len(set(exact)), str(zero)
-
-
-def _exact(start: numbers.Real) -> Decimal:
-    is_whole = isinstance(start, numbers.Integral)
-    return Decimal(int(start)) if is_whole else Decimal(repr(float(start)))
 
 
 def _from_times_of_day(table: Table, start: Any) -> Times:
@@ -418,8 +380,6 @@ def _from_times_of_day(table: Table, start: Any) -> Times:
     name, cells = table.time, table.columns[table.time]
     times: list[int] = []
     for row, cell in enumerate(cells):
-        if is_missing(cell):
-            raise table.error("the time is missing.", row, name)
         try:
             times.append(_parse_time_of_day(cell))
         except ValueError as error:
@@ -446,8 +406,7 @@ def _origin(table: Table, first: float, last: float, start: Any) -> float:
     """Return the time of the source that becomes 0.
 
     It is `start` if that is given. Otherwise it is 0, if the first time is at most half
-    the length of the record after 0, and the first time if not.
-    """
+    the length of the record after 0, and the first time if not."""
     if start is None:
         return 0.0 if 0 <= first <= (last - first) / 2 else first
     if not isinstance(start, numbers.Real) or not math.isfinite(start):
@@ -462,19 +421,18 @@ def _origin(table: Table, first: float, last: float, start: Any) -> float:
 def _from_dates(table: Table, start: Any) -> Times:
     """Read dates as days since `start`, or since the first date if that is None."""
     name = table.time
-    _check_complete(table, "date")
-    dates = parse_dates(
+    times, has_zones = parse_dates(
         table.columns[name], lambda row, message: table.error(message, row, name)
     )
-    first = min(dates.nanoseconds)
-    zero = first if start is None else _start_date(table, dates, start)
-    origin = iso_date(zero, dates.has_zones)
-    _check_start(table, zero <= first, origin, iso_date(first, dates.has_zones))
-    days = np.array([(time - zero) / _PER_DAY for time in dates.nanoseconds])
+    first = min(times)
+    zero = first if start is None else _start_date(table, has_zones, start)
+    origin = iso_date(zero, has_zones)
+    _check_start(table, zero <= first, origin, iso_date(first, has_zones))
+    days = np.array([(time - zero) / _PER_DAY for time in times])
     return Times(days, origin, {name: ""}, (f"Times are days since {origin}.",))
 
 
-def _start_date(table: Table, dates: Timestamps, start: Any) -> int:
+def _start_date(table: Table, has_zones: bool, start: Any) -> int:
     """Return `start` as nanoseconds, in the same time zone as the dates."""
 
     def make_error(_: int, message: str) -> Exception:
@@ -483,7 +441,7 @@ def _start_date(table: Table, dates: Timestamps, start: Any) -> int:
     if isinstance(start, numbers.Real):
         raise make_error(0, f"the times are dates, but it is {start!r}. {_DATE_HINT}")
     (zero,), has_zone = parse_dates([str(start)], make_error)
-    if has_zone != dates.has_zones:
+    if has_zone != has_zones:
         one, other = ("a", "none") if has_zone else ("no", "one")
         raise make_error(
             0, f"{str(start)!r} has {one} time zone, but the dates have {other}."
@@ -531,8 +489,7 @@ def join_date_and_time(table: Table) -> Table:
 
 
 def source_times(data: "Data", t: np.ndarray) -> tuple[str, list[Any]]:
-    """Return times as in the source of the data, numbers or dates, and the name of
-    their column."""
+    """Return the name of the column of times in the source, and times as there."""
     if not isinstance(data.origin, str):
         return "t", (t + data.origin).tolist()
     first = datetime.fromisoformat(data.origin)

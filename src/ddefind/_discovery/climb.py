@@ -13,16 +13,17 @@ then fitted."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
-from .exact import SPARE, Exact, Fitted, in_parallel
+from .._util.machine import cores, one_blas_thread
+from .exact import SPARE, Exact, Fitted
 from .library import Library, Structure
 from .proposals import Proposal, coefficients_at
-from .weak_form import WeakRecord
 
 # The most values of inner parameters that are tried for a further term.
 _MOST_TRIED = 16
@@ -48,37 +49,33 @@ _NEAR = 40.0
 _SAME = 0.5
 
 
-class _Quadratic(NamedTuple):
-    """The sum of squares near a point, in the values with the numbers `free`."""
-
-    free: np.ndarray
-    step: np.ndarray  # to the minimum
-    inverse: np.ndarray  # of H
-    gain: float  # how much lower the minimum is
-
-
 @final
 @dataclass(frozen=True)
 class _Spot:
     """A fit, perhaps with a further term: the pairs of its structure, `whole`, its
-    values, the places of its coefficients, and the sum of squares nearby."""
+    values, the places of its coefficients, and the sum of squares nearby in the values
+    with the numbers `free`: the step to its minimum, the inverse of H, and the `gain`,
+    how much lower the minimum is."""
 
     whole: Structure
     theta: np.ndarray
     places: np.ndarray
-    quadratic: _Quadratic
+    free: np.ndarray
+    step: np.ndarray
+    inverse: np.ndarray
+    gain: float
 
     @property
     def free_places(self) -> np.ndarray:
         """The places of the coefficients among the free values."""
-        return np.searchsorted(self.quadratic.free, self.places)
+        return np.searchsorted(self.free, self.places)
 
     def rises(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return how much the sum of squares rises above its minimum without the terms
         number `first` and `second`, which may be the same."""
         where = self.free_places
-        values = self.theta[self.places] + self.quadratic.step[where]
-        v = self.quadratic.inverse[np.ix_(where, where)]
+        values = self.theta[self.places] + self.step[where]
+        v = self.inverse[np.ix_(where, where)]
         a, b, c = v[first, first], v[second, second], v[first, second]
         x, y = values[first], values[second]
         is_one = first == second
@@ -88,13 +85,12 @@ class _Spot:
 
     def without(self, removed: Sequence[int]) -> np.ndarray:
         """Return the values at the minimum without some of the coefficients."""
-        step, moved = self.quadratic.step, self.theta.copy()
+        step, inverse, moved = self.step, self.inverse, self.theta.copy()
         if removed:
             j = self.free_places[list(removed)]
             values = self.theta[self.places[list(removed)]] + step[j]
-            inverse = self.quadratic.inverse
             step = step - inverse[:, j] @ np.linalg.solve(inverse[np.ix_(j, j)], values)
-        moved[self.quadratic.free] += step
+        moved[self.free] += step
         return moved
 
 
@@ -128,10 +124,7 @@ class Move:
 
 
 def moves_from(
-    exact: Exact,
-    fitted: Fitted,
-    candidates: Sequence[tuple[int, int]],
-    worst: float,
+    exact: Exact, fitted: Fitted, candidates: Structure, worst: float
 ) -> list[Move]:
     """Return the neighbours of a fit whose terms are `candidates`, best prediction
     first, without those whose score is predicted to be higher by more than `worst`."""
@@ -144,15 +137,12 @@ def moves_from(
     return sorted(found.values(), key=lambda move: move.predicted)
 
 
-def _points(
-    exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
-) -> Iterator[_Spot]:
+def _points(exact: Exact, fitted: Fitted, candidates: Structure) -> Iterator[_Spot]:
     """Yield the fit without and with each further candidate."""
     structure, size = fitted.structure, len(fitted.structure)
     free = np.flatnonzero(~exact.is_held(structure))
     places = exact.coefficients[:size]
-    if (quadratic := _quadratic(fitted.gram, free)) is not None:
-        yield _Spot(structure, fitted.theta, places, quadratic)
+    yield from _spot(structure, fitted.theta, places, fitted.gram, free)
     if size + SPARE > exact.slots:
         return
     tried = []
@@ -162,84 +152,83 @@ def _points(
         tried += [(theta, some) for some in _together(exact.library, pairs)]
     if not tried:
         return
-    whole = [(*structure, *some) for _, some in tried]
-    linear = exact.linearised(whole, np.array([theta for theta, _ in tried]))
+    whole = [structure + some for _, some in tried]
+    linear = exact.fitted(whole, np.array([theta for theta, _ in tried]), limit=1)
     for (theta, some), extended in zip(tried, linear):
         if not np.isfinite(extended.gram).all():
             continue
         for pair, slot in zip(some, exact.coefficients[size:]):
-            quadratic = _quadratic(extended.gram, np.sort([*free, slot]))
-            if quadratic is not None:
-                yield _Spot(
-                    (*structure, pair), theta, np.array([*places, slot]), quadratic
-                )
+            used, both = np.array([*places, slot]), np.sort([*free, slot])
+            yield from _spot((*structure, pair), theta, used, extended.gram, both)
 
 
-def _together(
-    library: Library, pairs: Sequence[tuple[int, int]]
-) -> list[list[tuple[int, int]]]:
+def _together(library: Library, pairs: Structure) -> list[Structure]:
     """Return groups of candidates that share a linearisation. A candidate that may have
     no value along the trajectory is alone, since it would spoil the others."""
-    alone = [[pair] for pair in pairs if pair[1] in library.fragile]
-    others = [pair for pair in pairs if pair[1] not in library.fragile]
+    alone = [(pair,) for pair in pairs if pair[1] in library.fragile]
+    others = tuple(pair for pair in pairs if pair[1] not in library.fragile)
     parts = range(0, len(others), SPARE)
     return [others[first : first + SPARE] for first in parts] + alone
 
 
 def _probes(
-    exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
-) -> Iterator[tuple[np.ndarray, list[tuple[int, int]]]]:
+    exact: Exact, fitted: Fitted, candidates: Structure
+) -> Iterator[tuple[np.ndarray, Structure]]:
     """Yield inner parameters with the further candidates that are tried there."""
-    present = set(fitted.structure)
-    others = [pair for pair in candidates if pair not in present]
+    others = [pair for pair in candidates if pair not in fitted.structure]
     current = fitted.theta[exact.inner_places]
-    used = set(exact.library.parameters_in(fitted.structure))
-
-    def is_known(term: int) -> bool:
-        return set(exact.library.terms[term].parameters) <= used
-
-    yield current, [pair for pair in others if is_known(pair[1])]
-    for term in sorted({term for _, term in others if not is_known(term)}):
+    used, library = exact.library.parameters_in(fitted.structure), exact.library
+    unknown = {j for _, j in others if {*library.terms[j].parameters} - {*used}}
+    yield current, tuple(pair for pair in others if pair[1] not in unknown)
+    for term in sorted(unknown):
         rows = exact.inner.rows[exact.inner.term == term]
         chosen = np.unique(np.linspace(0, len(rows) - 1, _MOST_TRIED).astype(int))
         for row in rows[chosen]:
-            fixed = np.array([name in used for name in exact.inner.names], bool)
-            values = np.where(fixed, current, row)
-            yield values, [pair for pair in others if pair[1] == term]
+            values = np.where(np.isin(exact.inner.names, used), current, row)
+            yield values, tuple(pair for pair in others if pair[1] == term)
 
 
-def _quadratic(gram: np.ndarray, free: np.ndarray) -> _Quadratic | None:
+def _spot(
+    whole: Structure,
+    theta: np.ndarray,
+    places: np.ndarray,
+    gram: np.ndarray,
+    free: np.ndarray,
+) -> Iterator[_Spot]:
+    """Yield a spot, or nothing where the sum of squares has no minimum nearby."""
     matrix, gradient = gram[np.ix_(1 + free, 1 + free)], gram[0, 1 + free]
     sizes = np.sqrt(np.diag(matrix))
     if not np.isfinite(matrix).all() or np.any(sizes == 0):
-        return None
+        return
     scaled = matrix / (sizes[:, None] * sizes) + 1e-11 * np.eye(len(free))
     try:
         inverse = np.linalg.inv(scaled) / (sizes[:, None] * sizes)
     except np.linalg.LinAlgError:
-        return None
+        return
     step = -inverse @ gradient
-    return _Quadratic(free, step, inverse, float(max(-gradient @ step, 0.0)))
+    gain = float(max(-gradient @ step, 0.0))
+    yield _Spot(whole, theta, places, free, step, inverse, gain)
 
 
 def _moves(exact: Exact, fitted: Fitted, point: _Spot, worst: float) -> Iterator[Move]:
     """Yield the moves to the structure of a point, less up to two terms of the fit."""
     size, least = len(fitted.structure), exact.least_loss
+    charge = exact.question.term_charge
     total = max(fitted.gram[0, 0], least)
     has_added = len(point.whole) > size
     removals = _removals(size, has_added)
     firsts, lasts = (np.array([r[k] for r in removals if r], int) for k in (0, -1))
-    change = np.full(len(removals), -point.quadratic.gain)
+    change = np.full(len(removals), -point.gain)
     change[len(removals) - len(firsts) :] += point.rises(firsts, lasts)
     # No prediction is trusted beyond a tenth of the sum of squares.
     after = np.maximum(fitted.gram[0, 0] + change, least)
     share = np.maximum(after / total - 1, -0.9)
     # Where standard deviations are given, the sum of squares is a chi-square.
     is_chi_square = exact.setup.data.sd is not None
-    n = exact.count
+    n = exact.setup.count
     rise = total * share if is_chi_square else n * np.log1p(share)
     # At best a move spares two terms, and all values that are no coefficients.
-    lowest = rise - fitted.parameters * np.log(n) - 2 * exact.term_charge
+    lowest = rise - fitted.parameters * np.log(n) - 2 * charge
     for number in np.flatnonzero(lowest <= worst):
         removed = removals[number]
         kept = [pair for s, pair in enumerate(point.whole) if s not in removed]
@@ -248,7 +237,7 @@ def _moves(exact: Exact, fitted: Fitted, point: _Spot, worst: float) -> Iterator
             continue
         more = exact.parameters_of(structure) - fitted.parameters
         larger = len(structure) - size
-        added = rise[number] + more * np.log(n) + exact.term_charge * larger
+        added = rise[number] + more * np.log(n) + charge * larger
         if added <= worst:
             is_far = bool(abs(change[number]) > _FAR * total)
             predicted = float(fitted.score + added)
@@ -265,22 +254,43 @@ def _removals(size: int, has_added: bool) -> list[tuple[int, ...]]:
 @final
 @dataclass
 class Search:
-    """A search over structures: the best fit of each visited structure, the path of the
-    best fits, and the score from which a climb left each structure. `report()` is
-    called after each step."""
+    """A search over structures with one number of delays and one kind of history.
+
+    It has the `candidates` that may be added, the delays of a `scan`, the best fit of
+    each `visited` structure, the score from which it `climbed` from each structure, and
+    the `path` of the best fits. `report(search)` is called after each step."""
 
     exact: Exact
-    records: Sequence[WeakRecord]
-    delays: Sequence[tuple[float, ...]]
-    report: Callable[[], None] = lambda: None
+    scan: Sequence[tuple[float, ...]]
+    candidates: Structure
+    phase: str
+    report: Callable[["Search"], None]
     visited: dict[Structure, Fitted] = field(default_factory=dict)
     climbed: dict[Structure, float] = field(default_factory=dict)
     path: list[Fitted] = field(default_factory=list)
 
     @property
+    def library(self) -> Library:
+        return self.exact.library
+
+    @property
     def best(self) -> Fitted:
         """The best of all visited fits."""
-        return min(self.visited.values(), key=lambda each: each.score)
+        return self.ranked[0]
+
+    @property
+    def ranked(self) -> list[Fitted]:
+        """All visited fits, the best first."""
+        return sorted(self.visited.values(), key=lambda each: each.score)
+
+    def with_exactly(self, count: int) -> list[Fitted]:
+        """Return the fits with this number of delays, the best first."""
+        delays_in = self.library.delays_in
+        return [fit for fit in self.ranked if len(delays_in(fit.structure)) == count]
+
+    def lowest(self, count: int) -> float:
+        """Return the lowest score with this number of delays."""
+        return min((fit.score for fit in self.with_exactly(count)), default=np.inf)
 
     def add(self, fits: Sequence[Fitted]) -> None:
         """Remember fits."""
@@ -293,7 +303,7 @@ class Search:
             best = self.best
             if not self.path or best.score < self.path[-1].score - 1e-6:
                 self.path.append(best)
-            self.report()
+            self.report(self)
 
     def try_proposals(self, proposals: Sequence[Proposal]) -> list[Fitted]:
         """Return the fits of proposals, best first. All are fitted to the beginning of
@@ -326,11 +336,8 @@ class Search:
 
         The beginning of a record may say little about a value, which then goes astray:
         the last fits are also made from the starts themselves."""
-        begin, theta, rows = (
-            np.array(starts),
-            np.array(starts),
-            list(range(len(starts))),
-        )
+        begin, theta = np.array(starts), np.array(starts)
+        rows = list(range(len(starts)))
         for share, limit, kept in _SHORT_FITS:
             some = [structures[j] for j in rows]
             moved, score = self.exact.glance(some, theta[rows], share, limit)
@@ -343,7 +350,7 @@ class Search:
             rows = [rows[k] for k in order[:kept]]
         return rows, theta
 
-    def climb(self, start: Fitted, candidates: Sequence[tuple[int, int]]) -> None:
+    def climb(self, start: Fitted) -> None:
         """Step to better neighbours until none is better."""
         again = self.exact.fit(start.structure, start.theta[None])
         self.add([again])
@@ -352,19 +359,18 @@ class Search:
             if current.score > self.climbed.get(current.structure, np.inf) - _SAME:
                 return
             self.climbed[current.structure] = current.score
-            better = self._step(current, candidates)
+            better = self._step(current)
             if better is None:
                 return
             current = better
 
-    def _step(
-        self, current: Fitted, candidates: Sequence[tuple[int, int]]
-    ) -> Fitted | None:
+    def _step(self, current: Fitted) -> Fitted | None:
         """Return a better neighbour, or None if none is found."""
-        moves = moves_from(self.exact, current, candidates, _HOPELESS)
+        moves = moves_from(self.exact, current, self.candidates, _HOPELESS)
         for first in range(0, min(len(moves), _TRIED * _ROUNDS), _TRIED):
             some = moves[first : first + _TRIED]
-            self._fit_moves([move for move in some if not self._is_known(move)])
+            # Not those that have a fit as good as is predicted.
+            self._fit_moves([m for m in some if self._score(m) >= m.predicted + _SAME])
             known = [self.visited.get(each.structure) for each in some]
             fits = [each for each in known if each is not None]
             best = min(fits, key=lambda each: each.score, default=current)
@@ -372,10 +378,9 @@ class Search:
                 return best
         return None
 
-    def _is_known(self, move: Move) -> bool:
-        """Whether the structure has a fit as good as is predicted."""
+    def _score(self, move: Move) -> float:
         known = self.visited.get(move.structure)
-        return known is not None and known.score < move.predicted + _SAME
+        return np.inf if known is None else known.score
 
     def _fit_moves(self, moves: Sequence[Move]) -> list[Fitted]:
         structures, starts = [m.structure for m in moves], [m.starts for m in moves]
@@ -383,51 +388,40 @@ class Search:
         self.add(fits)
         return fits
 
-    def extend(
-        self,
-        fitted: Fitted,
-        candidates: Sequence[tuple[int, int]],
-        number: int,
-        delays: Sequence[float],
-    ) -> None:
-        """Add a term that reads the delay of this `number`, at one of the values
-        `delays`, and climb from the best fit with it."""
-        place = self.exact.delays[number]
+    def extend(self, fitted: Fitted, delays: Sequence[float]) -> None:
+        """Add a term that reads the last delay, at one of the values `delays`, and
+        climb from the best fit with it."""
+        number = self.library.delays - 1
 
         def moves(delay: float) -> list[Move]:
             theta = fitted.theta.copy()
-            theta[place] = delay
-            found = moves_from(
-                self.exact, fitted._replace(theta=theta), candidates, np.inf
-            )
-            library = self.exact.library
-            return [m for m in found if number in library.delays_in(m.structure)][:4]
+            theta[self.exact.delays[number]] = delay
+            start, delays_in = fitted._replace(theta=theta), self.library.delays_in
+            found = moves_from(self.exact, start, self.candidates, np.inf)
+            return [m for m in found if number in delays_in(m.structure)][:4]
 
-        found = sum(in_parallel(moves, delays), [])
+        with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
+            found = [move for some in pool.map(moves, delays) for move in some]
         found = sorted(found, key=lambda move: move.predicted)[: 2 * _TRIED]
         if found:
             fits = self._fit_moves(found)
-            self.climb(min(fits, key=lambda each: each.score), candidates)
+            self.climb(min(fits, key=lambda each: each.score))
 
     def rescan(self, fitted: Fitted) -> None:
         """Fit a structure again, from all delays of the scan."""
-        library, inner = self.exact.library, fitted.theta[self.exact.inner_places]
-        count = len(library.delays_in(fitted.structure))
-        if not count:
-            return
-        scans = [delays for delays in self.delays if len(delays) == count]
-        scans = scans[:: max(len(scans) // _RESCANNED, 1)]
-        starts = []
-        for delays in scans:
-            found = coefficients_at(
-                library, self.records, fitted.structure, delays, inner
-            )
+        exact, structure = self.exact, fitted.structure
+        count = len(self.library.delays_in(structure))
+        scans = [delays for delays in self.scan if len(delays) == count]
+        starts, inner = [], fitted.theta[exact.inner_places]
+        for delays in scans[:: max(len(scans) // _RESCANNED, 1)]:
+            records = exact.question.records
+            found = coefficients_at(self.library, records, structure, delays, inner)
             if found is not None:
-                starts.append(self.exact.start(found, inner, delays))
+                starts.append(exact.start(found, inner, delays))
         if starts:
-            same = [fitted.structure] * len(starts)
+            same = [structure] * len(starts)
             rows, theta = self._shortlist(same, starts, [None] * len(starts))
-            self.add([self.exact.fit(fitted.structure, theta[rows[:4]])])
+            self.add([exact.fit(structure, theta[rows[:4]])])
 
 
 def _kinds(proposals: Sequence[Proposal]) -> list[Hashable]:

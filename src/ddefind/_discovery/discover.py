@@ -1,27 +1,48 @@
 """`discover`: read the arguments, search, and fit the best equation by `dd.fit`."""
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import ddefind as dd
 
+from .._data.study_data import Records, StudyData, parts_of
+from .._fitting.read_tasks import labels_of, read_experiments
 from .._fitting.request import check_seed
-from .._util.progress import Progress, Reporter
+from .._util import wording
+from .._util.errors import check_instance, quoted, shown
+from .._util.progress import Reporter
+from .._util.shown import listed
 from .discovery import Discovery, FoundModel
-from .read_question import read_number_of_delays, read_question
-from .search import Model, Outcome, search_models
-from .stages import ORDINARY, Question, Stage
-from .terms import renamed
+from .exact import Question
+from .inner_parameters import powers_as_factors
+from .library import (
+    Library,
+    Term,
+    delay_names,
+    make_library,
+    read_known,
+    read_terms,
+    renamed,
+)
+from .proposals import make_record
+from .search import ORDINARY, Model, Search, charge_of_term, search_models
 
 # The starts of the last fit, which begins at the values that the search found.
 _STARTS = 6
 # Models with less weight than this are not listed, but they count.
 _LEAST_WEIGHT = 1e-4
 _PHASES = (ORDINARY, "one delay", "2 delays", "3 delays")
+_MOST_DELAYS = 3
+# By default delays are searched between these shares of the sampling interval and of
+# the record.
+_SHORTEST, _LONGEST = 0.5, 1 / 3
+_LEAST_POINTS = 20
+
+Settings = dict[str, dd.Parameter | dd.Fixed]
 
 
 def discover(
@@ -33,7 +54,7 @@ def discover(
     parameters: Mapping[str, Any] | None = None,
     intervals: bool = True,
     seed: int = 0,
-    progress: bool | Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[dd.Progress], None] | None = None,
 ) -> Discovery:
     """Find the terms and the delays of an equation from noisy states.
 
@@ -83,46 +104,75 @@ def discover(
     question = read_question(data, terms, most, known, parameters)
     with Reporter(progress, most + 2, 1) as reporter:
 
-        def report(phase: str, stage: Stage) -> None:
-            number, best = _PHASES.index(phase.split(",")[0]), stage.search.best
-            tau = max(stage.delays_of(best).tolist(), default=np.nan)
-            label = f"{phase}: {len(stage.search.visited)} structures"
+        def report(search: Search) -> None:
+            number, best = _PHASES.index(search.phase.split(",")[0]), search.best
+            tau = max(search.exact.delays_of(best).tolist(), default=np.nan)
+            label = f"{search.phase}: {len(search.visited)} structures"
             reporter.show(label, number, 0, float(best.gram[0, 0]), tau)
 
-        outcome = search_models(question, most, report)
-    best, estimate = outcome.models[0], None
-    settings = _last_settings(best)
-    if not outcome.interrupted:
-        try:
-            estimate = _last_fit(best, settings, intervals, seed, progress)
-            is_cut_short = _is_cut_short(estimate, intervals)
-        except KeyboardInterrupt:
-            is_cut_short = True
-        outcome = outcome._replace(interrupted=is_cut_short)
-    seconds = time.perf_counter() - began
-    return _discovery(question, most, outcome, settings, estimate, seconds)
+        models, path, interrupted = search_models(question, most, report)
+    best, estimate, searched = models[0], None, question.data
+    history = best.search.exact.history if best.delays else "constant"
+    equation = dd.equation(best.text, history=history)
+    if not isinstance(searched, dd.Data):
+        pairs = zip(searched.parts, searched.labels)
+        searched = tuple(dd.Experiment(part, label=label) for part, label in pairs)
+    settings = _last_settings(best, equation)
+    if not interrupted:
+        options = {"intervals": intervals, "seed": seed, "progress": progress}
+        # Far from the data a search for something better would go on for long.
+        starts = _STARTS if best.search.exact.is_near(best.fitted) else 1
+        estimate, interrupted = _last_fit(
+            equation, searched, settings, dd.LeastSquares(starts=starts), options
+        )
+    found = _found_models(models)
+    plain = [each for each in found if not each.delays]
+    delayed = [each for each in found if each.delays]
+    listed_models = [each for each in found if each.weight >= _LEAST_WEIGHT]
+    if delayed and not any(each.delays for each in listed_models):
+        listed_models.append(delayed[0])
+    return Discovery(
+        equation=equation,
+        parameters=settings,
+        data=searched,
+        fit=estimate,
+        models=tuple(listed_models),
+        inclusion=_inclusion(best, found, most),
+        delay_probability=sum(each.weight for each in delayed),
+        without_delay=plain[0] if plain else None,
+        delay_bounds=question.bounds,
+        term_charge=question.term_charge,
+        path=tuple(path),
+        interrupted=interrupted,
+        seconds=time.perf_counter() - began,
+    )
 
 
-def _is_cut_short(estimate: dd.Estimate | None, intervals: bool) -> bool:
-    """Whether the last fit was interrupted, or its intervals, which it then lacks."""
-    if estimate is None:
-        return False
-    lacks_intervals = intervals and estimate.assessment is None
-    return lacks_intervals or estimate.status is dd.Status.interrupted
+def _last_fit(
+    equation: dd.Equation,
+    data: Any,
+    parameters: Mapping[str, dd.Parameter | dd.Fixed],
+    optimizer: dd.LeastSquares,
+    options: Mapping[str, Any],
+) -> tuple[dd.Estimate | None, bool]:
+    """Fit an equation. Return None if the fit has no finite loss; and whether it was
+    interrupted, or its intervals, which it then lacks."""
+    given: dict[str, Any] = {"optimizer": optimizer, "parameters": parameters}
+    try:
+        found = dd.fit(equation, data, **given, **options)
+    except KeyboardInterrupt:
+        return None, True
+    if not np.isfinite(found.loss):
+        return None, False
+    lacks_intervals = options["intervals"] and found.assessment is None
+    return found, lacks_intervals or found.status is dd.Status.interrupted
 
 
-def _discovery(
-    question: Question,
-    delays: int,
-    outcome: Outcome,
-    settings: Mapping[str, dd.Parameter | dd.Fixed],
-    estimate: dd.Estimate | None,
-    seconds: float,
-) -> Discovery:
-    scores = np.array([each.score for each in outcome.models])
+def _found_models(models: Sequence[Model]) -> list[FoundModel]:
+    """Return the models with their weights."""
+    scores = np.array([each.score for each in models])
     weights = np.exp(-0.5 * (scores - scores.min()))
-    weights = (weights / weights.sum()).tolist()
-    found = [
+    return [
         FoundModel(
             text=model.text,
             terms=model.terms,
@@ -132,28 +182,8 @@ def _discovery(
             score=model.score,
             weight=weight,
         )
-        for model, weight in zip(outcome.models, weights)
+        for model, weight in zip(models, (weights / weights.sum()).tolist())
     ]
-    plain = [each for each in found if not each.delays]
-    delayed = [each for each in found if each.delays]
-    listed = [each for each in found if each.weight >= _LEAST_WEIGHT]
-    if delayed and not any(each.delays for each in listed):
-        listed.append(delayed[0])
-    return Discovery(
-        equation=_found_equation(outcome.models[0]),
-        parameters=settings,
-        data=_searched_data(question),
-        fit=estimate,
-        models=tuple(listed),
-        inclusion=_inclusion(outcome.models[0], found, delays),
-        delay_probability=sum(each.weight for each in delayed),
-        without_delay=plain[0] if plain else None,
-        delay_bounds=question.bounds,
-        term_charge=question.term_charge,
-        path=tuple(outcome.path),
-        interrupted=outcome.interrupted,
-        seconds=seconds,
-    )
 
 
 def _inclusion(
@@ -162,7 +192,7 @@ def _inclusion(
     """Return the probability of each candidate in each equation. Candidates are the
     terms that the best model's stage offered, delayed ones only with `delays`, and the
     terms of all models."""
-    library = best.stage.library
+    library = best.search.library
     terms = [term for term in library.terms if delays or not term.delays]
     candidates = [renamed(term.text, best.names) for term in terms]
     totals = {state: dict.fromkeys(candidates, 0.0) for state in library.states}
@@ -173,100 +203,304 @@ def _inclusion(
     return totals
 
 
-def _found_equation(model: Model) -> dd.Equation:
-    """Return the equation of a model, with the history of its fit."""
-    history = model.stage.search.exact.history if model.delays else "constant"
-    return dd.equation(model.text, history=history)
-
-
-def _searched_data(question: Question) -> dd.Data | tuple[dd.Experiment, ...]:
-    """Return the data of a question, as `fit` takes them."""
-    data = question.data
-    if isinstance(data, dd.Data):
-        return data
-    pairs = zip(data.parts, data.labels)
-    return tuple(dd.Experiment(part, label=label) for part, label in pairs)
-
-
-def _last_fit(
-    model: Model,
-    parameters: Mapping[str, dd.Parameter | dd.Fixed],
-    intervals: bool,
-    seed: int,
-    progress: Any,
-) -> dd.Estimate | None:
-    """Fit a model; None if the fit has no finite loss."""
-    # Far from the data a search for something better would go on for long.
-    starts = _STARTS if model.stage.search.exact.is_near(model.fitted) else 1
-    found = dd.fit(
-        _found_equation(model),
-        _searched_data(model.stage.question),
-        optimizer=dd.LeastSquares(starts=starts),
-        parameters=parameters,
-        intervals=intervals,
-        seed=seed,
-        progress=progress,
-    )
-    return found if np.isfinite(found.loss) else None
-
-
-def _last_settings(model: Model) -> dict[str, dd.Parameter | dd.Fixed]:
+def _last_settings(
+    model: Model, equation: dd.Equation
+) -> dict[str, dd.Parameter | dd.Fixed]:
     """Return the settings of all parameters of a model, with the found values as
     starts, except of those that bend a smooth history."""
-    library, exact = model.stage.library, model.stage.search.exact
+    exact, library = model.search.exact, model.search.library
     structure, theta = model.fitted.structure, model.fitted.theta
-    settings, bounds = model.stage.question.settings, model.stage.question.bounds
-    places, names = exact.coefficients[: len(structure)], _found_equation(model).names
+    settings, (low, high) = exact.question.settings, exact.question.bounds
+    coefficients = theta[exact.coefficients[: len(structure)]].tolist()
     found: dict[str, dd.Parameter | dd.Fixed] = {
-        library.coefficient(j + 1): dd.Parameter(value)
-        for j, value in enumerate(theta[places].tolist())
+        f"{library.prefix}_{number}": dd.Parameter(value)
+        for number, value in enumerate(coefficients, 1)
     }
     inner = dict(zip(library.parameters, theta[exact.inner_places].tolist()))
     for name in library.parameters_in(structure):
-        setting = settings.get(name, dd.Parameter())
-        if name not in library.known_parameters:
-            setting = _positive(setting)
+        setting, is_positive = settings.get(name), name not in library.known_parameters
         # A parameter of the history may have the same name.
-        whole_name = name if name in names else f"rhs.{name}"
-        found[whole_name] = _with_start(inner[name], setting)
+        whole_name = name if name in equation.names else f"rhs.{name}"
+        found[whole_name] = _with_start(inner[name], setting, is_positive)
     for name, value in model.delays.items():
         setting = settings.get("tau")
         if not isinstance(setting, dd.Fixed):
-            setting = dd.Parameter(lower=bounds[0], upper=bounds[1])
+            setting = dd.Parameter(lower=low, upper=high)
         found[name] = _with_start(value, setting)
-    return found | _history_settings(model)
-
-
-def _history_settings(model: Model) -> dict[str, dd.Parameter]:
-    """Return the settings of the history, in every experiment."""
-    data, exact = model.stage.question.data, model.stage.search.exact
-    is_flat = _found_equation(model).history == "constant"
+    data = exact.question.data
     ends = [""] if isinstance(data, dd.Data) else [f"@{label}" for label in data.labels]
     states = [f"[{i}]" for i in range(len(data.names))] if len(data.names) > 1 else [""]
-    return {
-        f"history.{field}{state}{end}": dd.Parameter(float(model.fitted.theta[place]))
-        for field in ("b" if is_flat else "ab")
-        for end, places in zip(ends, exact.history_places(field))
-        for state, place in zip(states, places)
-    }
-
-
-def _positive(setting: dd.Parameter | dd.Fixed) -> dd.Parameter | dd.Fixed:
-    """Return the setting with zero as the lower bound, unless it has another one."""
-    if isinstance(setting, dd.Fixed) or setting.lower is not None:
-        return setting
-    is_negative = setting.upper is not None and setting.upper <= 0
-    return setting if is_negative else replace(setting, lower=0.0)
+    for field in "b" if equation.history == "constant" else "ab":
+        for end, places in zip(ends, exact.history_places(field)):
+            for state, value in zip(states, theta[places].tolist()):
+                found[f"history.{field}{state}{end}"] = dd.Parameter(value)
+    return found
 
 
 def _with_start(
-    value: float, setting: dd.Parameter | dd.Fixed
+    value: float, setting: dd.Parameter | dd.Fixed | None, is_positive: bool = False
 ) -> dd.Parameter | dd.Fixed:
-    """Return the setting with a start inside its bounds."""
+    """Return the setting with a start inside its bounds. A positive parameter has the
+    lower bound zero, unless it has another one."""
     if isinstance(setting, dd.Fixed):
         return setting
-    lower = -np.inf if setting.lower is None else setting.lower
-    upper = np.inf if setting.upper is None else setting.upper
-    width = upper - lower if np.isfinite(upper - lower) else max(abs(value), 1e-6)
-    inside = 1e-6 * width
-    return replace(setting, start=float(np.clip(value, lower + inside, upper - inside)))
+    lower, upper = (None, None) if setting is None else (setting.lower, setting.upper)
+    if is_positive and lower is None and (upper is None or upper > 0):
+        lower = 0.0
+    low = -np.inf if lower is None else lower
+    high = np.inf if upper is None else upper
+    width = high - low if np.isfinite(high - low) else max(abs(value), 1e-6)
+    start = float(np.clip(value, low + 1e-6 * width, high - 1e-6 * width))
+    return dd.Parameter(start, lower=lower, upper=upper)
+
+
+# The arguments.
+
+
+def read_question(
+    data: Any, terms: Any, delays: int, known: Any, parameters: Any
+) -> Question:
+    """Return the question from the arguments of `discover`."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(
+            "`parameters` maps names to settings, as {'tau': dd.Parameter(lower=1, "
+            f"upper=5)}}, but got {shown(parameters)}."
+        )
+    records = _read_data(data)
+    settings = {str(n): _setting(n, each) for n, each in (parameters or {}).items()}
+    states = records.names
+    curves = [each for part in parts_of(records) if (each := make_record(part))]
+    if not curves:
+        raise ValueError(
+            "`data` has too few times at which all states can be known for a smooth "
+            "curve: measure them at the same times, or more often."
+        )
+    read = read_terms(terms, states, max(delays, 1))
+    for item in [terms] if isinstance(terms, str) else terms:
+        # Libraries do without their delayed terms.
+        if delays == 0 and re.search(r"\btau\b", item):
+            raise ValueError(
+                f"The term {quoted(item)} needs a delay, but {wording.MOST_DELAYS} "
+                "is 0."
+            )
+    parts = read_known(known, states)
+    library = make_library(states, read, max(delays, 1), parts)
+    _check_parameters(read, states, max(delays, 1), settings)
+    _check_names(settings, library)
+    bounds = _bounds_of_delays(records, settings.get("tau"), delays)
+    charge = charge_of_term(sum(delays > 0 or not term.delays for term in read))
+    return Question(states, records, curves, terms, parts, settings, bounds, charge)
+
+
+def read_number_of_delays(delays: Any) -> int:
+    """Return the largest number of delays."""
+    text = re.fullmatch(r"(?:up to )?\s*(\d+)", str(delays).strip())
+    if isinstance(delays, bool) or text is None or int(text.group(1)) > _MOST_DELAYS:
+        raise ValueError(
+            f"{wording.MOST_DELAYS} must be the largest number of delays, from 0 to "
+            f"{_MOST_DELAYS}, or a text such as 'up to 2', but got {shown(delays)}."
+        )
+    return int(text.group(1))
+
+
+# Settings of parameters
+
+
+def _setting(name: Any, setting: Any) -> dd.Parameter | dd.Fixed:
+    """Return the setting of one parameter: its bounds, or its value."""
+    if isinstance(setting, dd.Fixed) and _is_number(setting.value):
+        return dd.Fixed(float(setting.value))
+    if not isinstance(setting, dd.Parameter):
+        raise TypeError(
+            f"`parameters[{name!r}]` must be a `dd.Parameter(lower=..., upper=...)`"
+            f" or `dd.Fixed(value)`, but got {shown(setting)}."
+        )
+    if setting != dd.Parameter(lower=setting.lower, upper=setting.upper):
+        raise ValueError(
+            f"`parameters[{name!r}]` can have `lower` and `upper` in `discover`, and "
+            "nothing else."
+        )
+    low, high = (_bound(str(name), end) for end in (setting.lower, setting.upper))
+    if low is not None and high is not None and not low < high:
+        raise ValueError(
+            f"The bounds of {wording.setting(str(name))} must be in ascending order, "
+            f"but got {low:.6g} and {high:.6g}."
+        )
+    return dd.Parameter(lower=low, upper=high)
+
+
+def _bound(name: str, end: Any) -> float | None:
+    """Return one bound of a parameter; None if it is infinite."""
+    if end is None or (isinstance(end, float) and np.isinf(end)):
+        return None
+    if not _is_number(end):
+        raise ValueError(
+            f"The bounds of {wording.setting(name)} must be numbers, but got "
+            f"{shown(end)}."
+        )
+    return float(end)
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float | np.integer | np.floating)
+        and not isinstance(value, bool)
+        and bool(np.isfinite(value))
+    )
+
+
+def _check_parameters(
+    terms: Sequence[Term], states: Sequence[str], delays: int, settings: Settings
+) -> None:
+    """Refuse parameters that are misspelt states, and parameters that no term can
+    determine: factors, and values at which a term jumps."""
+    alike = {state.lower(): state for state in states if len(state) > 1}
+    powers = {t: powers_as_factors(t, states, delay_names(delays)) for t in terms}
+    for term in terms:
+        for name in term.parameters:
+            if name.lower() in alike:
+                raise ValueError(
+                    f"The term {quoted(term.text)} has a parameter {name}, which is "
+                    f"called like the state {alike[name.lower()]}. Write the state as "
+                    "its column is called, or give the parameter another name."
+                )
+            everywhere = [powers[t].get(name) for t in terms if name in t.parameters]
+            if None in everywhere:
+                continue
+            if any(everywhere):
+                raise ValueError(
+                    f"The term {quoted(term.text)} is multiplied by a number that is "
+                    f"learned, so that {name} has no value of its own. Leave it out."
+                )
+            if not isinstance(settings.get(name), dd.Fixed):
+                raise ValueError(
+                    f"The term {quoted(term.text)} does not change smoothly with "
+                    f"{name}, so that {name} cannot be learned. Write a number in its "
+                    f"place, or a smooth step such as x^n / ({name}^n + x^n)."
+                )
+
+
+def _check_names(settings: Settings, library: Library) -> None:
+    """Refuse settings of names that are no parameters."""
+    names = {*library.parameters, "tau"}
+    for name in settings:
+        if name in delay_names(_MOST_DELAYS):
+            raise ValueError(
+                f"{wording.setting(name)}: delays get their numbers when the search is "
+                "over, and all have the same bounds. Give these to `tau`."
+            )
+        if re.fullmatch(rf"{library.prefix}_\d+", name):
+            raise ValueError(
+                f"{wording.setting(name)}: coefficients of terms get their numbers "
+                "when the search is over, and cannot be bounded. What you know of an "
+                f"equation can be given by {wording.KNOWN_PARTS}."
+            )
+        if name not in names:
+            raise ValueError(
+                f"{wording.setting(name)} stands in no term. Known names: "
+                f"{', '.join(sorted(names))}."
+            )
+
+
+def _bounds_of_delays(
+    data: Records, setting: dd.Parameter | dd.Fixed | None, delays: int
+) -> tuple[float, float]:
+    """Return the range in which delays are searched."""
+    steps = np.concatenate([np.diff(np.unique(part.t)) for part in parts_of(data)])
+    low, high = _SHORTEST * float(np.median(steps)), _LONGEST * data.T
+    if isinstance(setting, dd.Fixed):
+        if delays > 1:
+            raise ValueError(
+                f"{wording.setting('tau')} can have a fixed value if there is at most "
+                "one delay. Give it bounds, or search one delay."
+            )
+        low = high = float(setting.value)
+    elif setting is not None:
+        low = low if setting.lower is None else float(setting.lower)
+        high = high if setting.upper is None else float(setting.upper)
+    is_fixed = isinstance(setting, dd.Fixed)
+    if not 0 < low <= high < data.T or (low == high and not is_fixed):
+        hint = ""
+        if setting is not None and not is_fixed and setting.upper is None:
+            hint = " Give both ends: by default the longest is a third of the record."
+        raise ValueError(
+            f"{wording.setting('tau')}: delays are searched between {low:.6g} and "
+            f"{high:.6g}, but these bounds must be positive, in this order, and "
+            f"shorter than the record of {data.T:.6g}.{hint}"
+        )
+    return low, high
+
+
+# Data
+
+
+def _read_data(data: Any) -> Records:
+    """Return the data, with times that begin at zero."""
+    given: Any = data
+    if isinstance(given, list | tuple) and {type(each) for each in given} == {dd.Data}:
+        raise TypeError(
+            "`data` is a list of data sets. If all of them have one equation, make "
+            "experiments of them: `[dd.Experiment(each) for each in data]`."
+        )
+    experiments = read_experiments(data)
+    if experiments is None:
+        check_instance("data", data, dd.Data, "Data(t, x)")
+        record = _one_record(data)
+        _check_values([record])
+        return record
+    for each in experiments:
+        if each.inputs or each.doses or each.values:
+            raise ValueError(
+                "`discover` takes the states alone: give it experiments without "
+                "`inputs`, `doses` and `values`."
+            )
+    parts, labels = [_one_record(e.data) for e in experiments], labels_of(experiments)
+    for part, label in zip(parts, labels):
+        if part.names != parts[0].names:
+            raise ValueError(
+                f"The states of one experiment are {', '.join(part.names)}, those of "
+                f"another {', '.join(parts[0].names)}. All need the same columns."
+            )
+        counts = np.isfinite(part.x).sum(axis=0)
+        if absent := [n for n, count in zip(part.names, counts) if not count]:
+            raise ValueError(
+                f"Experiment {quoted(label)} has no value of {listed(absent)}, so that "
+                "nothing is known of its beginning. Leave this experiment out."
+            )
+    _check_values(parts)
+    return parts[0] if len(parts) == 1 else StudyData(tuple(parts), tuple(labels))
+
+
+def _check_values(parts: Sequence[dd.Data]) -> None:
+    """Refuse a state with few values in all experiments together, and a state beside
+    others that never changes."""
+    names, values = parts[0].names, np.concatenate([part.x for part in parts])
+    for name, column in zip(names, values.T):
+        x = column[np.isfinite(column)]
+        if len(x) < _LEAST_POINTS:
+            raise ValueError(
+                f"{quoted(name)} has {len(x)} values. `discover` needs at least "
+                f"{_LEAST_POINTS} of every state."
+            )
+        if len(names) > 1 and np.ptp(x) == 0:
+            raise ValueError(
+                f"{quoted(name)} is {x[0]:.6g} everywhere, which says nothing of an "
+                "equation. Leave this column out."
+            )
+
+
+def _one_record(data: dd.Data) -> dd.Data:
+    """Return data with times from zero and with names that can stand in equations."""
+    names = [re.sub(r"\[(\d+)\]", r"_\1", name) for name in data.names]
+    for name in names:
+        try:
+            dd.equation(f"{name}' = -{name}(t - tau)")
+        except dd.EquationError:
+            raise ValueError(
+                f"The column {quoted(name)} cannot stand in an equation as the name of "
+                f"a state. Give it another name{wording.another_name(name)}."
+            ) from None
+    if data.below is not None:
+        raise ValueError("`discover` needs values: some are only below a limit.")
+    moved = data.from_first_time() if data.t[0] > 0 else data
+    return moved if tuple(names) == data.names else moved.with_fields(names=names)

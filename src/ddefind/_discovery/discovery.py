@@ -345,17 +345,15 @@ class Discovery(AbstractShown):
 
         `ax` are two axes to draw on."""
         if ax is None:
-            shown = len(self._terms_shown().rows)
-            figure = new_figure(9, max(3.2, 0.28 * shown + 1.2))
-            axes = list(figure.subplots(1, 2, width_ratios=[1, 1.2]))
+            height = max(3.2, 0.28 * len(self._terms_shown().rows) + 1.2)
+            axes = list(new_figure(9, height).subplots(1, 2, width_ratios=[1, 1.2]))
         else:
-            axes = given_axes(ax, 2, 2)
-            figure = figure_of(axes)
+            axes = given_axes(ax, 2)
         self._draw_path(axes[0])
         self._draw_terms(axes[1])
         if ax is None:
-            show_once(figure)
-        return figure
+            show_once(figure_of(axes))
+        return figure_of(axes)
 
     def _draw_path(self, panel: Any) -> None:
         lowest = min(self.best.score, *(score for _, _, score in self.path))

@@ -6,107 +6,131 @@ only says which values are held at zero. A fit then takes milliseconds. A call f
 structures, one in each row. The rows are cut into blocks of a fixed size, so that one
 program serves any number of them, and the blocks run on a pool of threads."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+import ddefind as dd
+
 from .._data.smoothing import rough_noise, smooth_or_followed, spread
-from .._data.study_data import parts_of
+from .._data.study_data import Records, parts_of
 from .._engine.aligned.path import Points
-from .._search.batches import SHRINKAGE, StartTask, capacity_for, fit_one
+from .._equation.expression import Expression
+from .._search.batches import (
+    StartTask,
+    capacity_for,
+    fit_one,
+    map_in_blocks,
+    shortest_delays,
+)
 from .._search.explore import LARGEST_REDUCED_CHI_SQUARE
-from .._search.levenberg_marquardt import LIMIT, Box, Convergence, MinimiserResult
+from .._search.levenberg_marquardt import LIMIT, Convergence, MinimiserResult
+from .._search.make_setup import make_setup, make_study_setup
 from .._search.normal_equations import LeastSquaresModel
 from .._search.setup import FitSetup
-from .._util.machine import cores, one_blas_thread
-from .inner_parameters import InnerParameters
-from .library import Library, Structure
-from .terms import delay_names
+from .._search.symmetries import rate_of
+from .inner_parameters import InnerParameters, inner_parameters
+from .library import (
+    Candidates,
+    Library,
+    Structure,
+    delay_names,
+    make_library,
+    read_terms,
+)
+from .proposals import WeakRecord
 
 # The number of fits that one call of the compiled program runs, one after the other.
 _BLOCK = 4
 # A fit has converged when its sum of squares falls by less than this share: the BIC of
 # a thousand values then falls by a thousandth.
 _CONVERGED = Convergence(reduction=1e-7, hidden=1e-5, slow=1e-6)
-# Slots beyond those that structures fill, in which candidates are tried.
-SPARE = 5
+# Slots that structures may fill: some, and others for each state. Those beyond, in
+# which candidates are tried.
+_SLOTS, _SLOTS_OF_STATE, SPARE = 3, 5, 5
 # The solver makes a step for each sampling interval, with these limits in the record.
 _LEAST_STEPS, _MOST_STEPS = 120, 2000
-# The length of a smooth history, in delays.
-_LENGTH = 1.1
+# The length of a smooth history, in delays, and the number of its curves.
+_LENGTH, _CURVES = 1.1, 4
 # Residuals below this share of the spread are errors of the solver, not of a model.
 _LEAST_NOISE = 1e-4
 # The evaluations of a fit at first, and of one that comes near the best.
 _FEW, _MANY = 20, 120
 
 
-class Rows(NamedTuple):
-    """The rows of a call: the start of each, its held values, its steps of the solver,
-    and the structure in its slots (see `Candidates`)."""
+@final
+@dataclass(frozen=True)
+class Question:
+    """The arguments of `discover`: the data with their test functions, the candidate
+    terms, the known parts of equations, the settings of parameters, the range of the
+    delays, and the charge for each term."""
 
-    theta: np.ndarray  # [rows, p]
-    held: np.ndarray  # [rows, p]
-    n: np.ndarray  # [rows]
-    chosen: np.ndarray  # [rows, slots, terms]
-    target: np.ndarray  # [rows, slots, d]
+    states: tuple[str, ...]
+    data: Records
+    records: Sequence[WeakRecord]
+    terms: Any
+    known: Mapping[str, Expression]
+    settings: Mapping[str, Any]
+    bounds: tuple[float, float]
+    term_charge: float
 
+    @property
+    def has_fixed_delays(self) -> bool:
+        """Whether the user gave the value of the delays."""
+        return self.bounds[0] == self.bounds[1]
 
-def fit_rows(
-    setup: FitSetup, rows: Rows, points: Points, limit: int
-) -> MinimiserResult:
-    """Minimise by Levenberg-Marquardt from each row, with at most `limit` evaluations.
-    Delays become shorter by no more than a factor, since the steps follow them."""
-    end = float(np.max(np.asarray(points.times)))
-    capacity = capacity_for(setup.model, int(rows.n.max()), end)
-    lower = np.broadcast_to(setup.lower, rows.theta.shape).copy()
-    if setup.model.mesh is None:
-        for j in setup.model.free.delays:
-            lower[:, j] = np.maximum(lower[:, j], rows.theta[:, j] / SHRINKAGE)
-    upper = np.broadcast_to(setup.upper, rows.theta.shape)
+    @property
+    def rate(self) -> float:
+        """How fast the states change."""
+        measured = np.ones(len(self.states), bool)
+        curves = [(each.curve, float(each.t[-1])) for each in self.records]
+        return max(rate_of(curve, T, measured) for curve, T in curves)
 
-    def fit_block(numbers: np.ndarray) -> MinimiserResult:
-        # An incomplete block is filled with repetitions, which cost nothing with a
-        # limit of zero evaluations.
-        filled = np.resize(numbers, _BLOCK)
-        limits = np.where(np.arange(_BLOCK) < len(numbers), limit, 0)
-        block = Rows(*(array[filled] for array in rows))
-        box = Box(lower[filled], upper[filled], block.held)
-        found = _fit_block(setup.model, block, box, points, limits, capacity)
-        return jax.tree.map(lambda a: np.asarray(a)[: len(numbers)], found)
+    @cached_property
+    def spacing(self) -> float:
+        """The typical distance of two times."""
+        times = [np.unique(part.t) for part in parts_of(self.data)]
+        return float(np.median(np.concatenate([np.diff(each) for each in times])))
 
-    count = len(rows.theta)
-    blocks = np.split(np.arange(count), range(_BLOCK, count, _BLOCK))
-    results = in_parallel(fit_block, blocks)
-    return jax.tree.map(lambda *a: np.concatenate(a), *results)
+    def scan(self, most: int) -> np.ndarray:
+        """Return at most `most` delays, as far apart as measurements if possible."""
+        low, high = self.bounds
+        if self.has_fixed_delays:
+            return np.array([low])
+        count = int(np.clip((high - low) / self.spacing, 6, most))
+        even = np.linspace(low, high, count)
+        # Between the first ones, which are far apart relative to their size.
+        between = np.sqrt(even[:3] * even[1:4])
+        return np.unique(np.concatenate([even, between]))
 
 
 @eqx.filter_jit
 def _fit_block(
-    model: LeastSquaresModel,
-    rows: Rows,
-    box: Box,
-    points: Points,
-    limits: np.ndarray,
-    capacity: int,
+    model: LeastSquaresModel, rows: Any, points: Points, limits: Any, capacity: int
 ) -> MinimiserResult:
-    def one(each: tuple[Rows, Box, jax.Array]) -> MinimiserResult:
-        row, box, limit = each
-        task = StartTask(row.theta, box, points, row.n, jnp.asarray(0.0), limit)
-        filled = _with_structure(model, row.chosen, row.target)
+    """Minimise the sums of squares of a block of rows, one after the other."""
+
+    def one(each: Any) -> MinimiserResult:
+        (theta, box, n, chosen, target), limit = each
+        task = StartTask(theta, box, points, n, jnp.asarray(0.0), limit)
+        filled = _with_structure(model, chosen, target)
         return fit_one(filled, task, capacity, _CONVERGED)
 
-    return lax.map(one, (rows, box, limits))
+    return lax.map(one, (rows, limits))
 
 
-def _with_structure(model: LeastSquaresModel, chosen: Any, target: Any):
+def _with_structure(
+    model: LeastSquaresModel, chosen: Any, target: Any
+) -> LeastSquaresModel:
     """Return the model with a structure in its slots, in all experiments."""
 
     def filled(fixed: Any) -> Any:
@@ -116,15 +140,6 @@ def _with_structure(model: LeastSquaresModel, chosen: Any, target: Any):
 
     experiments = model.experiments.with_fixed(filled)
     return replace(model, fixed=filled(model.fixed), experiments=experiments)
-
-
-def in_parallel(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Call a function for many items, on all cores, and return the results."""
-    if len(items) == 1 or cores() == 1:
-        with one_blas_thread():
-            return list(map(function, items))
-    with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
-        return list(pool.map(function, items))
 
 
 class Fitted(NamedTuple):
@@ -148,36 +163,34 @@ class Exact:
     """The fits of all structures of one library with one kind of history.
 
     `noise` are the noise levels that weigh the quantities against each other; data with
-    standard deviations have their own weights. The delays are fixed if the user gave
-    their value. `term_charge` is part of the scores (see `search.py`)."""
+    standard deviations have their own weights."""
 
+    question: Question
     library: Library
     inner: InnerParameters
     setup: FitSetup
-    points: Points
     history: str
     slots: int
     noise: np.ndarray
-    has_fixed_delays: bool
-    term_charge: float
+
+    @cached_property
+    def points(self) -> Points:
+        """The data with their weights."""
+        return self.setup.points(self.noise)
 
     # Places of values.
 
     @cached_property
-    def _paths(self) -> list[str]:
-        return [path.split("@")[0] for path in self.setup.model.free.paths]
+    def _places_of_arrays(self) -> Mapping[str, list[int]]:
+        found = defaultdict[str, list[int]](list)
+        for j, path in enumerate(self.setup.model.free.paths):
+            found[re.split(r"[@\[]", path)[0]].append(j)
+        return found
 
-    def _places(self, prefix: str) -> np.ndarray:
-        return self._known_places.get(prefix, np.zeros(0, int))
-
-    @cached_property
-    def _known_places(self) -> dict[str, np.ndarray]:
-        """The places of all values by the name of their array."""
-        names = [path.split("[")[0] for path in self._paths]
-        return {
-            name: np.array([j for j, other in enumerate(names) if other == name], int)
-            for name in set(names)
-        }
+    def _places(self, *arrays: str) -> np.ndarray:
+        """Return the places of the values of some arrays, by their names."""
+        known = self._places_of_arrays
+        return np.array([j for name in arrays for j in known.get(name, ())], int)
 
     @cached_property
     def coefficients(self) -> np.ndarray:
@@ -187,18 +200,12 @@ class Exact:
     @cached_property
     def inner_places(self) -> np.ndarray:
         """The places of the inner parameters."""
-        names = self.library.parameters
-        found = [self._places(f"rhs.library.{name}") for name in names]
-        return np.concatenate(found) if found else np.zeros(0, int)
+        return self._places(*(f"rhs.library.{n}" for n in self.library.parameters))
 
     @cached_property
     def delays(self) -> np.ndarray:
         """The places of the delays."""
-        if self.library.delays < 2:
-            return self._places("tau")
-        return np.concatenate(
-            [self._places(f"tau.{name}") for name in delay_names(self.library.delays)]
-        )
+        return self._places(*self.library.delay_paths)
 
     def history_places(self, field: str) -> np.ndarray:
         """Return the places [experiments, d] of the state at time zero, `b`, or of the
@@ -210,10 +217,9 @@ class Exact:
     @cached_property
     def _start(self) -> np.ndarray:
         """A vector with the history from the data, and nothing else."""
-        theta = np.zeros(len(self._paths))
-        curves = [smooth_or_followed(part) for part in parts_of(self.setup.data)]
-        places = self.history_places("b")
-        for place, curve, part in zip(places, curves, parts_of(self.setup.data)):
+        theta = np.zeros(len(self.setup.lower))
+        for place, part in zip(self.history_places("b"), parts_of(self.setup.data)):
+            curve = smooth_or_followed(part)
             if curve is None:
                 theta[place] = np.nanmean(part.x, axis=0)
             else:
@@ -228,14 +234,14 @@ class Exact:
 
     def is_held(self, structure: Structure) -> np.ndarray:
         """Return which values a structure does not use."""
-        held = np.zeros(len(self._paths), bool)
+        held = np.zeros(len(self.setup.lower), bool)
         held[self.coefficients[len(structure) :]] = True
-        used = self.library.parameters_in(structure)
-        unused = [name not in used for name in self.library.parameters]
-        held[self.inner_places] = np.array(unused, bool) | self.inner.is_fixed
-        delays = set(self.library.delays_in(structure))
-        unread = [j not in delays for j in range(len(self.delays))]
-        held[self.delays] = np.array(unread, bool) | self.has_fixed_delays
+        used, known = self.library.parameters_in(structure), self.library.parameters
+        is_unused = ~np.isin(known, used)
+        held[self.inner_places] = is_unused | self.inner.is_fixed
+        delays = self.library.delays_in(structure)
+        is_unread = ~np.isin(np.arange(len(self.delays)), delays)
+        held[self.delays] = is_unread | self.question.has_fixed_delays
         held[self._places("history.length")] = True
         if not delays:
             held[self._places("history.a")] = True
@@ -249,10 +255,8 @@ class Exact:
         used = library.delays_in(structure), library.parameters_in(structure)
         key = len(structure), *used
         if key not in self._numbers:
-            data, levels = self.setup.data, 0
-            if data.sd is None:
-                levels = int(np.isfinite(data.x).any(axis=0).sum())
-            self._numbers[key] = int(np.sum(~self.is_held(structure))) + levels
+            levels = 0 if self.setup.data.sd is not None else np.sum(self._counts > 0)
+            self._numbers[key] = int(np.sum(~self.is_held(structure)) + levels)
         return self._numbers[key]
 
     @cached_property
@@ -260,18 +264,10 @@ class Exact:
         """The numbers of parameters that were counted."""
         return {}
 
-    @cached_property
-    def count(self) -> int:
-        """The number of measured values."""
-        return int(np.isfinite(self.setup.data.x).sum())
-
     # Starts.
 
     def start(
-        self,
-        coefficients: np.ndarray,
-        inner: np.ndarray,
-        delays: Sequence[float],
+        self, coefficients: np.ndarray, inner: np.ndarray, delays: Sequence[float]
     ) -> np.ndarray:
         """Return a vector of free values with the history from the data."""
         theta = self._start.copy()
@@ -281,6 +277,18 @@ class Exact:
         if len(delays):
             theta[self._places("history.length")] = _LENGTH * max(delays)
         return np.clip(theta, self.setup.lower, self.setup.upper)
+
+    def start_from(self, other: "Exact", fit: Fitted) -> np.ndarray:
+        """Return a start at the values of a fit of another library or history."""
+        known = dict(zip(other.library.parameters, fit.theta[other.inner_places]))
+        pairs = zip(self.library.parameters, self.inner.typical)
+        inner = np.array([known.get(name, typical) for name, typical in pairs])
+        coefficients = fit.theta[other.coefficients[: len(fit.structure)]]
+        return self.start(coefficients, inner, other.delays_of(fit).tolist())
+
+    def delays_of(self, fit: Fitted) -> np.ndarray:
+        """Return the delays that a fit reads."""
+        return fit.theta[self.delays[list(self.library.delays_in(fit.structure))]]
 
     # Fits.
 
@@ -301,12 +309,10 @@ class Exact:
         if not structures:
             return []
         repeated = [s for s, tried in zip(structures, starts) for _ in tried]
-        theta = np.concatenate(list(starts))
-        fits = self._fitted(repeated, theta, _FEW, finer)
-        ends = np.cumsum([len(tried) for tried in starts])
+        fits = iter(self.fitted(repeated, np.concatenate(list(starts)), _FEW, finer))
         best = [
-            min(fits[end - len(tried) : end], key=lambda each: each.score)
-            for tried, end in zip(starts, ends)
+            min(islice(fits, len(tried)), key=lambda each: each.score)
+            for tried in starts
         ]
         rows = [
             j
@@ -316,7 +322,7 @@ class Exact:
         if rows:
             theta = np.array([best[j].theta for j in rows])
             unfinished = [structures[j] for j in rows]
-            for j, each in zip(rows, self._fitted(unfinished, theta, _MANY, finer)):
+            for j, each in zip(rows, self.fitted(unfinished, theta, _MANY, finer)):
                 best[j] = each
         return best
 
@@ -330,74 +336,76 @@ class Exact:
         """Make a short fit to a `share` of the record from each row. Return the values,
         and the logarithm of the mean squares as a rough score."""
         points = self._early(share)
-        fits = fit_rows(self.setup, self._rows(structures, theta), points, limit)
+        fits = self._minimised(structures, theta, points, limit)
         count = np.sum(np.asarray(points.weights) > 0)
         loss = fits.normal.gram[:, 0, 0]
         loss = np.where(np.isfinite(loss), loss, np.inf)
         return fits.theta, np.log(np.maximum(loss, 1e-300) / count)
 
-    def linearised(
-        self, structures: Sequence[Structure], theta: np.ndarray
-    ) -> list[Fitted]:
-        """Evaluate structures at given values, one for each row, without any fit."""
-        return self._fitted(structures, theta, 1)
-
-    def _fitted(
+    def fitted(
         self,
         structures: Sequence[Structure],
         theta: np.ndarray,
         limit: int,
         finer: int = 1,
     ) -> list[Fitted]:
-        """Fit each structure from a start, with at most `limit` evaluations."""
-        rows = self._rows(structures, theta, finer)
-        fits = fit_rows(self.setup, rows, self.points, limit)
-        normal = fits.normal
+        """Fit each structure from a start, with at most `limit` evaluations; with one
+        evaluation, linearise it there."""
+        fits = self._minimised(structures, theta, self.points, limit, finer)
+        normal, found = fits.normal, []
         ended = (fits.status != LIMIT) & np.isfinite(normal.gram[:, 0, 0])
-        bic = [
-            self.bic(structure, normal.squares[j], float(normal.gram[j, 0, 0]))
-            for j, structure in enumerate(structures)
-        ]
-        return [
-            Fitted(
-                structure,
-                fits.theta[j],
-                normal.gram[j],
-                normal.squares[j],
-                self.parameters_of(structure),
-                bic[j],
-                bic[j] + self.term_charge * len(structure),
-                bool(ended[j]),
-            )
-            for j, structure in enumerate(structures)
-        ]
+        for j, structure in enumerate(structures):
+            gram, squares = normal.gram[j], normal.squares[j]
+            parameters = self.parameters_of(structure)
+            bic = self._bic(parameters, squares, float(gram[0, 0]))
+            score = bic + self.question.term_charge * len(structure)
+            numbers = parameters, bic, score, bool(ended[j])
+            found.append(Fitted(structure, fits.theta[j], gram, squares, *numbers))
+        return found
 
-    def _rows(
-        self, structures: Sequence[Structure], theta: np.ndarray, finer: int = 1
-    ) -> Rows:
-        """Return starts with their structures in the slots."""
-        terms, states = len(self.library.terms), len(self.library.states)
-        chosen = np.zeros((len(structures), self.slots, terms), int)
-        target = np.zeros((len(structures), self.slots, states), int)
+    def _minimised(
+        self,
+        structures: Sequence[Structure],
+        theta: np.ndarray,
+        points: Points,
+        limit: int,
+        finer: int = 1,
+    ) -> MinimiserResult:
+        """Minimise by Levenberg-Marquardt from each row, with at most `limit`
+        evaluations. Delays become shorter by no more than a factor, since the steps
+        follow them."""
+        setup, count, n = self.setup, len(theta), finer * self._steps(theta)
+        chosen = np.zeros((count, self.slots, len(self.library.terms)), int)
+        target = np.zeros((count, self.slots, len(self.library.states)), int)
         for row, structure in enumerate(structures):
             for slot, (state, term) in enumerate(structure):
                 chosen[row, slot, term] = target[row, slot, state] = 1
         held = np.array([self.is_held(each) for each in structures])
-        return Rows(theta, held, finer * self._steps(theta), chosen, target)
+        box = setup.box(count, held)._replace(lower=shortest_delays(setup, theta))
+        rows = theta, box, n, chosen, target
+        end = float(np.max(np.asarray(points.times)))
+        capacity = capacity_for(setup.model, int(n.max()), end)
 
-    def bic(self, structure: Structure, squares: np.ndarray, loss: float) -> float:
+        def fit_block(block: Any, is_new: np.ndarray) -> MinimiserResult:
+            # Repetitions cost nothing with a limit of zero evaluations.
+            limits = np.where(is_new, limit, 0)
+            return _fit_block(setup.model, block, points, limits, capacity)
+
+        return map_in_blocks(fit_block, rows, setup.workers, _BLOCK)
+
+    def _bic(self, parameters: int, squares: np.ndarray, loss: float) -> float:
         """Return the BIC from the sum of squares of each quantity or, for data with
         standard deviations, from the chi-square `loss`. Without a finite solution it is
         infinite."""
-        data, k = self.setup.data, self.parameters_of(structure)
-        counts, n = np.isfinite(data.x).sum(axis=0), self.count
         if not (np.isfinite(squares).all() and np.isfinite(loss)):
             return np.inf
-        if data.sd is not None:
-            return float(loss + k * np.log(n))
-        least = (_LEAST_NOISE * spread(data)) ** 2 * counts
-        variance = np.maximum(squares, least)[counts > 0] / counts[counts > 0]
-        return float(np.sum(counts[counts > 0] * np.log(variance)) + k * np.log(n))
+        charge = parameters * np.log(self.setup.count)
+        if self.setup.data.sd is not None:
+            return float(loss + charge)
+        counts = self._counts
+        variance = np.maximum(squares, self._least_noise**2 * counts)[counts > 0]
+        variance = variance / counts[counts > 0]
+        return float(np.sum(counts[counts > 0] * np.log(variance)) + charge)
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
         """Return the steps per delay (on a mesh: in the record) that are enough for
@@ -410,9 +418,8 @@ class Exact:
     @cached_property
     def _steps_in_record(self) -> int:
         """One for each typical sampling interval."""
+        wanted = 1 + round(self.setup.data.T / self.question.spacing)
         times = [np.unique(part.t) for part in parts_of(self.setup.data)]
-        interval = np.median(np.concatenate([np.diff(each) for each in times]))
-        wanted = 1 + round(self.setup.data.T / float(interval))
         least = max(_LEAST_STEPS, *map(len, times))
         return min(max(wanted, least), max(_MOST_STEPS, least))
 
@@ -429,25 +436,28 @@ class Exact:
             first = rows.stop
         return self.points._replace(times=times, weights=weights)
 
-    def with_noise(self, noise: np.ndarray) -> "Exact":
-        """Return these fits with other noise levels."""
-        return replace(self, noise=noise, points=self.setup.points(noise))
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        """The number of values of each quantity."""
+        return np.isfinite(self.setup.data.x).sum(axis=0)
+
+    @cached_property
+    def _least_noise(self) -> np.ndarray:
+        """The residuals of each quantity that are errors of the solver."""
+        return _LEAST_NOISE * spread(self.setup.data)
 
     @cached_property
     def least_loss(self) -> float:
         """The weighted sum of squares of residuals that are errors of the solver; next
         to nothing where the data have standard deviations, which are larger."""
-        data = self.setup.data
-        if data.sd is not None:
+        if self.setup.data.sd is not None:
             return 1e-300
-        counts = np.isfinite(data.x).sum(axis=0)
-        return float(np.sum(counts * (_LEAST_NOISE * spread(data) / self.noise) ** 2))
+        return float(np.sum(self._counts * (self._least_noise / self.noise) ** 2))
 
     def noise_of(self, fitted: Fitted) -> np.ndarray:
         """Return the noise levels that the residuals of a fit show."""
-        counts = np.maximum(np.isfinite(self.setup.data.x).sum(axis=0), 1)
-        least = _LEAST_NOISE * spread(self.setup.data)
-        return np.maximum(np.sqrt(fitted.squares / counts), least)
+        levels = np.sqrt(fitted.squares / np.maximum(self._counts, 1))
+        return np.maximum(levels, self._least_noise)
 
     def is_near(self, fitted: Fitted) -> bool:
         """Whether a fit is about as near to the data as noise allows."""
@@ -457,3 +467,44 @@ class Exact:
         else:
             mean = np.mean((self.noise_of(fitted) / rough_noise(data)) ** 2)
         return bool(mean < LARGEST_REDUCED_CHI_SQUARE)
+
+
+def make_exact(question: Question, delays: int, history: str) -> Exact:
+    """Return the fits of the equations with this number of `delays`."""
+    terms = read_terms(question.terms, question.states, delays)
+    library = make_library(question.states, terms, delays, question.known)
+    inner = inner_parameters(library, question.data.x, question.rate, question.settings)
+    data, (low, high), d = question.data, question.bounds, len(library.states)
+    slots, zeros = _SLOTS + SPARE + _SLOTS_OF_STATE * d, np.zeros(d)
+    if history == "constant":
+        past: Any = dd.Constant(zeros)
+    elif isinstance(data, dd.Data):
+        # A straight line is a smooth curve that is not bent, by the same program.
+        past = dd.Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3)
+    else:
+        past = dd.Affine(zeros, zeros)
+    rhs = Candidates(
+        library.module,
+        jnp.zeros(slots),
+        jnp.zeros((slots, len(terms)), int),
+        jnp.zeros((slots, d), int),
+        library.fragile,
+    )
+    tau = 1.0 if delays < 2 else dict.fromkeys(delay_names(delays), 1.0)
+    problem = dd.Problem(rhs, past, tau)
+    settings = {
+        f"rhs.library.{name}": dd.Parameter(lower=lower, upper=upper)
+        for name, lower, upper in zip(inner.names, inner.lower, inner.upper)
+    }
+    if question.has_fixed_delays:
+        low, high = 0.999 * low, 1.001 * high
+    delay = dd.Parameter(lower=low, upper=high)
+    settings |= dict.fromkeys(library.delay_paths, delay)
+    how = dd.RK4(), 10, 0
+    if isinstance(data, dd.Data):
+        setup, _ = make_setup(problem, data, settings, *how)
+    else:
+        problems = [problem] * len(data.parts)
+        known = [{} for _ in data.parts]
+        setup, _ = make_study_setup(problems, data, settings, known, *how)
+    return Exact(question, library, inner, setup, history, slots, rough_noise(data))

@@ -24,9 +24,8 @@ import numpy as np
 
 import ddefind as dd
 
-from .._equation.expression import Call, Name, evaluate_formula, walk
-from .library import Library
-from .terms import Term, delay_names, scattered_points
+from .._equation.expression import Call, Name, walk
+from .library import Library, Term, delay_names, scattered_points
 
 _POINTS, _STEP = 24, 1e-4
 # Residuals of the linear equations, and powers that are not determined, are below this.
@@ -52,11 +51,10 @@ def powers_as_factors(
     """Return the parameters that only multiply a term by a power, and this power: 1 for
     the z of z * x, -1 for the K of x^2 / K, and 0 for parameters with which the term
     does not change smoothly, as the K of where(x > K, 1, 0)."""
-    points = scattered_points([term], states, delays)
-    groups = [[name] for name in term.parameters]
-    f, slopes = _slopes(term.values, groups, points)
-    found = {}
-    for name, slope in zip(term.parameters, slopes):
+    points, found = scattered_points([term], states, delays), {}
+    f = term.values(points)
+    for name in term.parameters:
+        slope = _slope(term.values, [name], points)
         usable = np.isfinite(f) & np.isfinite(slope) & (f != 0)
         power = slope[usable] / f[usable]
         if len(power) and np.ptp(power) <= _SMALL * np.abs(power).max():
@@ -68,15 +66,13 @@ def term_powers(term: Term, states: Sequence[str], delays: Sequence[str]) -> np.
     """Return the power of the size of each state in the size of each of the term's
     parameters, [parameters, states]; NaN where it is not known."""
     units = {x: [x, *(f"{x}(t - {tau})" for tau in delays)] for x in states}
-    f, slopes = _derivatives(term.values, [[p] for p in term.parameters], units)
-    along, f = slopes[len(term.parameters) :], f[:, None]
-    by_parameter = slopes[: len(term.parameters)].T
+    f, by_parameter, by_unit = _derivatives(term.values, term.parameters, units)
     # A parameter that is a factor has no size: its coefficient compensates for it.
-    solved = [_solved(f, column) for column in by_parameter.T]
+    solved = [_solved(f, slope) for slope in by_parameter.T]
     is_factor = np.array([np.isfinite(each).all() for each in solved], bool)
     powers = np.zeros((len(term.parameters), len(states)))
     matrix = np.concatenate([by_parameter[:, ~is_factor], -f], axis=1)
-    for s, slope in enumerate(along):
+    for s, slope in enumerate(by_unit):
         powers[~is_factor, s] = _solved(matrix, -slope)[:-1]
     return powers
 
@@ -89,49 +85,46 @@ def known_powers(
     """Return the powers of the sizes of the states, and of the rate of change, in the
     size of each parameter of known `parts` of equations, [parameters, states + 1]."""
     units = {x: [x] for x in states}
-    groups = [[p] for p in parameters]
-    found = [_derivatives(part, groups, units) for part in parts.values()]
-    matrix = np.concatenate([slopes[: len(parameters)].T for _, slopes in found])
+    found = [_derivatives(part, parameters, units) for part in parts.values()]
+    matrix = np.concatenate([by_parameter for _, by_parameter, _ in found])
     powers = np.zeros((len(parameters), len(states) + 1))
     for s, state in enumerate(states):
         right = [
-            (f if changing == state else 0.0) - slopes[len(parameters) + s]
-            for changing, (f, slopes) in zip(parts, found)
+            (f[:, 0] if changing == state else 0.0) - by_unit[s]
+            for changing, (f, _, by_unit) in zip(parts, found)
         ]
         powers[:, s] = _solved(matrix, np.concatenate(right))
-    powers[:, -1] = _solved(matrix, np.concatenate([f for f, _ in found]))
+    powers[:, -1] = _solved(matrix, np.concatenate([f[:, 0] for f, *_ in found]))
     return powers
 
 
 def _derivatives(
     formula: Callable[[Variables], np.ndarray],
-    parameters: Sequence[Sequence[str]],
+    parameters: Sequence[str],
     units: Mapping[str, Sequence[str]],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of a formula at random points, and its derivatives for the
-    logarithms of groups of its arguments, [groups, points]: parameters, then units."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return values of a formula at random points, [points, 1], and its derivatives for
+    the logarithms of its parameters, [points, parameters], and of the units of its
+    other arguments, [units, points]."""
     random = np.random.default_rng(0)
-    groups = [*parameters, *units.values()]
-    names = [name for group in groups for name in group]
+    names = [*parameters, *(name for group in units.values() for name in group)]
     point = {name: np.exp(0.4 * random.normal(size=_POINTS)) for name in names}
-    return _slopes(formula, groups, point)
+    f, groups = formula(point), [*([name] for name in parameters), *units.values()]
+    slopes = np.array([_slope(formula, group, point) for group in groups])
+    return f[:, None], slopes[: len(parameters)].T, slopes[len(parameters) :]
 
 
-def _slopes(
-    formula: Callable[[Variables], np.ndarray],
-    groups: Sequence[Sequence[str]],
-    point: Variables,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return values of a formula, and its derivatives for the logarithms of groups of
-    its arguments, [groups, points]."""
+def _slope(
+    formula: Callable[[Variables], np.ndarray], group: Sequence[str], point: Variables
+) -> np.ndarray:
+    """Return the derivative of a formula for the logarithm of a group of its
+    arguments."""
 
-    def moved(group: Sequence[str], step: float) -> np.ndarray:
+    def moved(step: float) -> np.ndarray:
         return formula({**point, **{n: point[n] * np.exp(step) for n in group}})
 
     with np.errstate(all="ignore"):
-        slopes = [(moved(g, _STEP) - moved(g, -_STEP)) / (2 * _STEP) for g in groups]
-    f = formula(point)
-    return f, np.array(slopes).reshape(len(groups), len(f))
+        return (moved(_STEP) - moved(-_STEP)) / (2 * _STEP)
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -190,12 +183,9 @@ def inner_parameters(
     for number, term in enumerate(library.terms):
         if not term.parameters:
             continue
-        most = _MOST_VALUES[min(len(term.parameters), len(_MOST_VALUES)) - 1]
-        counts = [
-            max(most // 2, 3) if n in exponents else most for n in term.parameters
-        ]
-        scans = []
-        for name, count in zip(term.parameters, counts):
+        most, scans = _MOST_VALUES[min(len(term.parameters), len(_MOST_VALUES)) - 1], []
+        for name in term.parameters:
+            count = max(most // 2, 3) if name in exponents else most
             tried = ranges[name].tried
             even = np.linspace(0, len(tried) - 1, min(count, len(tried)))
             scans.append(tried[np.unique(np.round(even).astype(int))])
@@ -282,11 +272,7 @@ def _known_ranges(
 ) -> dict[str, _Range]:
     """Return the ranges of parameters that stand in known parts alone, which are not
     scanned: fits begin at their natural size."""
-
-    def values(formula: Any) -> Any:
-        return lambda variables: np.asarray(evaluate_formula(formula, variables))
-
-    parts = {state: values(formula) for state, formula in library.known.items()}
+    parts = {state: Term(part, (), ()).values for state, part in library.known.items()}
     powers = known_powers(parts, library.known_parameters, library.states)
     found = {}
     for name in names:
@@ -315,15 +301,23 @@ def _exponents(library: Library) -> set[str]:
     }
 
 
-def columns_of(
-    library: Library, inner: InnerParameters
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the columns of a linear scan: the numbers of their rows of values, of
-    their terms, and which two of them may stand in one equation.
+class Columns(NamedTuple):
+    """The columns of a linear scan: the numbers of their rows of values, of their
+    terms, and which two of them may stand in one equation."""
 
-    A term without parameters is one column; one with parameters has a column for each
-    row of values. Two columns exclude each other if they are of the same term, or need
-    different values of a shared parameter."""
+    row: np.ndarray  # [C]
+    term: np.ndarray  # [C]
+    compatible: np.ndarray  # [C, C]
+
+    def take(self, kept: np.ndarray) -> "Columns":
+        """Return some of the columns."""
+        return Columns(self.row[kept], self.term[kept], self.compatible[kept][:, kept])
+
+
+def columns_of(library: Library, inner: InnerParameters) -> Columns:
+    """Return the columns of a scan. A term without parameters is one column; one with
+    parameters has a column for each row of values. Two columns exclude each other if
+    they are of the same term, or need different values of a shared parameter."""
     rows, terms = [], []
     for number in range(len(library.terms)):
         of_term = np.flatnonzero(inner.term == number).tolist() or [0]
@@ -336,17 +330,21 @@ def columns_of(
         value = inner.rows[row, j]
         same = np.isclose(value[:, None], value)
         compatible &= same | ~(uses[:, None] & uses)
-    return row, term, compatible
+    return Columns(row, term, compatible)
 
 
 def values_of(
-    inner: InnerParameters, library: Library, chosen: Sequence[tuple[int, int]]
-) -> np.ndarray:
-    """Return the inner parameters of the chosen (row, term) pairs, typical ones
-    elsewhere."""
-    values = inner.typical.copy()
-    for row, term in chosen:
-        for name in library.terms[term].parameters:
+    library: Library, inner: InnerParameters, columns: Columns, chosen: Sequence[int]
+) -> np.ndarray | None:
+    """Return the inner parameters that the `chosen` columns of all equations need, and
+    typical ones elsewhere; None if two columns need different values."""
+    values, known = inner.typical.copy(), set()
+    for column in chosen:
+        for name in library.terms[columns.term[column]].parameters:
             j = inner.names.index(name)
-            values[j] = inner.rows[row, j]
+            value = inner.rows[columns.row[column], j]
+            if name in known and not np.isclose(values[j], value):
+                return None
+            known.add(name)
+            values[j] = value
     return values

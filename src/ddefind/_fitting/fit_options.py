@@ -4,7 +4,7 @@ settings of `ddefind fit`, which are its options and the entries of `fit.toml`.
 To add an option, add a record here. The signature and the docstring of `fit`, the
 options and the help of the command line, and the check of `fit.toml` are made from it.
 If the option is a keyword, name its type in `request.py`, for type checkers; if the
-command line does not pass its value on as it is, do so in `_cli/fit_arguments.py`.
+command line does not pass its value on as it is, do so in `_cli/fit_settings.py`.
 
 Nothing heavy is imported here, so that the help of the command line appears at once.
 """

@@ -17,7 +17,6 @@ from .._data.study_data import (
     Records,
     StudyData,
     parts_of,
-    study_data,
 )
 from .._equation.equation import Equation
 from .._equation.history_kinds import CHOSEN_BY_FIT, blank_history
@@ -150,7 +149,7 @@ def joined(
                 f"{labels[0]!r} are {', '.join(parts[0].names)}. Give all experiments "
                 "the same columns, with NaN for what was not measured."
             )
-    data = study_data(parts, labels)
+    data = StudyData(tuple(parts), labels)
     return with_same_tables(problems, data.T), data
 
 
@@ -481,7 +480,7 @@ def _matched(
             matched_data(models[0], None, sets[int(index)])
         return sets
     moved = sets.t - np.where(is_late, begin, 0.0)[:, None]
-    return sets.with_arrays(moved, sets.x, sets.sd)
+    return replace(sets, t=moved)
 
 
 def _selected(stack: DataStack, names: tuple[str, ...]) -> DataStack:
@@ -499,4 +498,4 @@ def _selected(stack: DataStack, names: tuple[str, ...]) -> DataStack:
         return wide[..., order]
 
     x, sd = picked(stack.x), picked(stack.sd)
-    return stack.with_arrays(stack.t, x, sd, names=names, has_given_names=True)
+    return replace(stack, x=x, sd=sd, names=names, has_given_names=True)

@@ -2,7 +2,6 @@
 
 The fits of a chunk as rows, and rows as the fits that `fit_many` returns."""
 
-import json
 import math
 import os
 import time
@@ -12,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import jax
 import jax.numpy as jnp
@@ -52,25 +51,13 @@ _LONGEST = 2000
 _FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
 # Fewer fits by least squares are cut into this many chunks, for as many workers.
 _CHUNKS = 32
-# If this many fits end, all with an error, the mistake is in the call, not in the data.
-_MOST_ERRORS = 50
-
-
-@final
-class NumberedTask(NamedTuple):
-    """One fit of a sweep. `problem` is None where all fits have the same."""
-
-    number: int
-    problem: Problem | None
-    data: Data
-    starts: Mapping[str, float]
-    seed: int
 
 
 @final
 @dataclass(frozen=True)
 class FitChunk:
-    """Fits by one method, which a worker returns as rows."""
+    """Makes fits by one method, as rows. The tasks that it gets have no equation, and
+    no problems where all fits have the same: these are sent once."""
 
     method: AbstractMethod
     options: FitOptions
@@ -78,29 +65,34 @@ class FitChunk:
     equation: Equation | None
     parameters: Mapping[str, Any] | None
 
-    def __call__(self, tasks: Sequence[NumberedTask]) -> list[Row]:
-        """Make the fits, whose seeds follow one another. If one of them cannot be made,
-        each is made alone."""
-        problems = [self.problem if t.problem is None else t.problem for t in tasks]
-        given = FitTasks(
-            problems[:1] if len(distinct(problems)) == 1 else problems,
-            [task.data for task in tasks],
-            [task.starts for task in tasks],
-            tasks[0].seed,
-            self.equation,
-            self.parameters,
+    def __call__(self, given: tuple[Sequence[int], FitTasks]) -> list[Row]:
+        """Make the fits with these numbers, whose seeds follow one another. If one of
+        them cannot be made, each is made alone."""
+        numbers, tasks = given
+        problems = tasks.problems or [self.problem]
+        problems = problems[:1] if len(distinct(problems)) == 1 else problems
+        whole = replace(
+            tasks,
+            problems=problems,
+            equation=self.equation,
+            parameters=self.parameters,
         )
         try:
-            batch = self.method.fit_many(given, self.options)
-            return [_row(batch, i, task) for i, task in enumerate(tasks)]
+            batch = self.method.fit_many(whole, self.options)
+            return [_row(batch, i, n, whole[i]) for i, n in enumerate(numbers)]
         except Exception as error:
-            if len(tasks) == 1:
-                return [failure(tasks[0].number, error, tasks[0].data)]
-        return [row for task in tasks for row in self([task])]
+            if len(numbers) == 1:
+                return [_failure(numbers[0], error, tasks.sets[0])]
+        rows = []
+        for i, number in enumerate(numbers):
+            parts = (tasks.problems, tasks.sets, tasks.starts)
+            alone = FitTasks(*(part[i : i + 1] for part in parts), tasks.seed + i, None)
+            rows += self(((number,), alone))
+        return rows
 
 
-def _row(batch: FitBatch[Any], index: int, task: NumberedTask) -> Row:
-    """Make the row of a fit."""
+def _row(batch: FitBatch[Any], index: int, number: int, task: FitTask) -> Row:
+    """Make the row of the fit with this number."""
     fit = batch[index]
     if fit.status is Status.interrupted:
         raise KeyboardInterrupt
@@ -122,11 +114,10 @@ def _row(batch: FitBatch[Any], index: int, task: NumberedTask) -> Row:
         "data": data_digest(task.data),
     }
     details = {"content": kept, "names": batch.names, "notes": batch.notes}
-    label, status = task.data.label, fit.status.name
-    return row_of(task.number, label, status, record, fit=details)
+    return row_of(number, task.data.label, fit.status.name, record, fit=details)
 
 
-def failure(number: int, error: Exception | str, data: Data) -> Row:
+def _failure(number: int, error: Exception | str, data: Data) -> Row:
     """Make the row of a fit that could not be made, with a sentence that says why."""
     sentence = (" ".join(str(error).split()) or type(error).__name__)[:_LONGEST]
     record = {"data": data_digest(data)}
@@ -139,10 +130,7 @@ def data_digest(data: Data) -> str:
 
 
 def batch_of_rows(
-    database: Database,
-    tasks: FitTasks,
-    seconds: float,
-    is_interrupted: bool,
+    database: Database, tasks: FitTasks, seconds: float, is_interrupted: bool
 ) -> FitBatch[Any]:
     """Read the recorded fits as `fit_many` returns them."""
     count, errors = len(tasks), database.errors
@@ -241,10 +229,7 @@ class SweepOptions:
 
 
 def fit_sweep(
-    method: AbstractMethod,
-    tasks: FitTasks,
-    options: FitOptions,
-    sweep: SweepOptions,
+    method: AbstractMethod, tasks: FitTasks, options: FitOptions, sweep: SweepOptions
 ) -> FitBatch[Any]:
     """Fit the tasks on the executor, and keep them in the folder.
 
@@ -364,29 +349,28 @@ def _run(
         hand_out = _handing_out(run, executor, stack)
 
         def submit(chunk: Chunk, attempt: int) -> Future:
-            numbered = []
-            for number in chunk.numbers:
-                task = tasks[number]
-                problem = None if is_shared else task.problem
-                one = NumberedTask(number, problem, task.data, task.starts, task.seed)
-                numbered.append(one)
-            return hand_out(numbered, attempt)
+            some = [tasks[number] for number in chunk.numbers]
+            part = FitTasks(
+                [] if is_shared else [task.problem for task in some],
+                [task.data for task in some],
+                [task.starts for task in some],
+                some[0].seed,
+                None,
+            )
+            return hand_out((chunk.numbers, part), attempt)
+
+        def failed(number: int, why: str) -> Row:
+            return _failure(number, why, tasks[number].data)
 
         reporter = stack.enter_context(Reporter(options.progress, wanted, len(tasks)))
-        keeping = _Keeping(database, tasks, reporter)
-        schedule = Schedule(chunks, submit, keeping.keep, keeping.lose, keeping.tick)
-        try:
-            is_finished = schedule.run(finish=executor is None)
-        finally:
-            keeping.write()  # what came with Ctrl-C, or with an error
-        keeping.check_fits()
-    return is_finished
+        schedule = Schedule(chunks, submit, failed, database, reporter)
+        return schedule.run(finish=executor is None)
 
 
 def _handing_out(
     run: FitChunk, executor: Any, stack: ExitStack
-) -> Callable[[list[NumberedTask], int], Future]:
-    """Return what hands tasks to threads of this process or to an executor."""
+) -> Callable[[Any, int], Future]:
+    """Return what hands numbered tasks to threads of this process or to an executor."""
     if executor is None:
         workers = 1 if _is_on_accelerator(run.method) else cores()
         pool = ThreadPoolExecutor(workers, thread_name_prefix="sweep")
@@ -397,64 +381,3 @@ def _handing_out(
     return lambda tasks, attempt: submitted(
         others, run_packed, shared, packed(tasks), words, attempt
     )
-
-
-@final
-class _Keeping:
-    """Writes rows as they come, and shows how many there are.
-
-    Until a fit has been made, fits that ended with an error are not written: if none is
-    ever made, the call is wrong, and nothing is recorded."""
-
-    def __init__(
-        self, database: Database, tasks: Sequence[FitTask], reporter: Reporter
-    ):
-        self.database, self.tasks, self.reporter = database, tasks, reporter
-        self.has_fits = len(database) > len(database.errors)
-        self.waiting: list[Row] = []
-        self.ended = 0
-        self.lowest, self.tau = np.inf, np.nan
-
-    def keep(self, chunk: Chunk, rows: list[Row]) -> None:
-        """Take the wanted rows of a chunk."""
-        for row in rows:
-            if row.number in chunk.wanted:
-                self._keep(row)
-
-    def lose(self, number: int, why: str) -> None:
-        """Take a fit whose worker ended again and again."""
-        self._keep(failure(number, why, self.tasks[number].data))
-
-    def _keep(self, row: Row) -> None:
-        self.ended += 1
-        self.waiting.append(row)
-        if row.error is None:
-            self.has_fits = True
-            record = json.loads(row.record)
-            if float(record["loss"]) < self.lowest:
-                self.lowest = float(record["loss"])
-                self.tau = float(record["estimates"].get("tau", np.nan))
-
-    def write(self) -> None:
-        """Write the rows that wait. None waits any longer, even if that fails."""
-        if self.has_fits:
-            rows, self.waiting = self.waiting, []
-            self.database.write(rows)
-
-    def check_fits(self) -> None:
-        """Refuse a sweep of which no fit was made."""
-        if self.waiting:
-            row = min(self.waiting)
-            raise ResultError(
-                "No fit could be made, and nothing was recorded. Fit "
-                f"{row.number}: {row.error}"
-            )
-
-    def tick(self) -> None:
-        """Write what was returned, and show how far the sweep is."""
-        self.write()
-        if len(self.waiting) >= _MOST_ERRORS:
-            self.check_fits()
-        if self.ended:
-            done = len(self.database)
-            self.reporter.show("fits", self.ended, done, self.lowest, self.tau)

@@ -260,8 +260,8 @@ def reduced(
         return lambda *both: apply(writer, operation, kind, (kind, kind), both, {})
 
     if primitive == "dot_general":
-        both = [writer.in_variables(each).array for each in values]
-        return _product(*both, combined("mul"), combined("add"), kind, params)
+        one, other = (writer.in_variables(each).array for each in values)
+        return _product(one, other, combined("mul"), combined("add"), kind, params)
     (value,) = values
     if primitive == "cumsum":
         back = slice(None, None, -1 if params["reverse"] else 1)
@@ -290,7 +290,7 @@ def reduced(
     return Elements.of(found, shape, kind)
 
 
-def _place(writer: Writer, row: Sequence[Element], kind: str, sign: str) -> Element:
+def _place(writer: Writer, row: np.ndarray, kind: str, sign: str) -> Element:
     """Compute the number of the first of the largest (or smallest) elements."""
     best, place = text_of(row[0]), "0LL"
     for number, each in enumerate(map(text_of, row[1:]), 1):

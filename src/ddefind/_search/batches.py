@@ -311,7 +311,7 @@ def refine_promising(
     return fits.replace_rows(rows, longer)
 
 
-def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
+def shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
     """Return the lower bounds of fits from `theta`: a delay that steps are aligned with
     may become shorter by no more than a factor."""
     lower = np.broadcast_to(setup.lower, theta.shape).copy()
@@ -323,7 +323,7 @@ def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
 
 def _has_shrunk(setup: FitSetup, before: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Whether a fit has shortened a delay as far as it could, but not to its bound."""
-    lower = _shortest_delays(setup, before)
+    lower = shortest_delays(setup, before)
     return np.any((lower > setup.lower) & (theta <= lower), axis=1)
 
 
@@ -344,20 +344,15 @@ def _refine_once(
         points = jax.tree.map(
             lambda a: np.broadcast_to(a, (count, *np.shape(a))), points
         )
-    box = setup.box(count, held)._replace(lower=_shortest_delays(setup, theta))
+    box = setup.box(count, held)._replace(lower=shortest_delays(setup, theta))
     starts = StartTask(theta, box, points, n, np.full(count, rate), None)
 
-    def fit_rows(rows: np.ndarray) -> MinimiserResult:
-        # A block that is not full is filled with repetitions, which a limit of zero
-        # evaluations makes free of cost.
-        filled = np.resize(rows, BLOCK_SIZE)
-        limits = np.where(np.arange(BLOCK_SIZE) < len(rows), limit, 0)
-        tasks = jax.tree.map(lambda a: a[filled], starts)
-        tasks = tasks._replace(limit=limits)
-        result = jax.tree.map(np.asarray, _fit_block(setup.model, tasks, capacity))
-        return jax.tree.map(lambda a: a[: len(rows)], result)
+    def fit_block(tasks: StartTask, is_new: np.ndarray) -> MinimiserResult:
+        # Repetitions cost nothing with a limit of zero evaluations.
+        tasks = tasks._replace(limit=np.where(is_new, limit, 0))
+        return _fit_block(setup.model, tasks, capacity)
 
-    result = map_in_blocks(fit_rows, count, setup.workers)
+    result = map_in_blocks(fit_block, starts, setup.workers)
     return RefinedFits(
         result.theta,
         result.normal.gram,
@@ -398,17 +393,29 @@ def _rounding(setup: FitSetup, points: Points) -> np.ndarray:
 
 
 def map_in_blocks(
-    function: Callable[[np.ndarray], Any], count: int, workers: int
+    function: Callable[[Any, np.ndarray], Any],
+    rows: Any,
+    workers: int,
+    size: int = BLOCK_SIZE,
 ) -> Any:
-    """Call `function(rows)` for blocks of the row numbers 0 ... `count` - 1, on a pool
-    of `workers` threads, and concatenate the arrays that it returns."""
-    blocks = np.split(np.arange(count), range(BLOCK_SIZE, count, BLOCK_SIZE))
+    """Call `function(block, is_new)` for blocks of `size` of the `rows`, on a pool of
+    `workers` threads, and join the arrays that it returns. All arrays have a first axis
+    over the rows. The last block is filled with repetitions, which are not new."""
+    count = len(jax.tree.leaves(rows)[0])
+
+    def one(numbers: np.ndarray) -> Any:
+        filled = np.resize(numbers, size)
+        block = jax.tree.map(lambda a: a[filled], rows)
+        found = function(block, np.arange(size) < len(numbers))
+        return jax.tree.map(lambda a: np.asarray(a)[: len(numbers)], found)
+
+    blocks = np.split(np.arange(count), range(size, count, size))
     with one_blas_thread():
         if len(blocks) == 1 or workers == 1:
-            results = list(map(function, blocks))
+            results = list(map(one, blocks))
         else:
             with ThreadPoolExecutor(workers) as pool:
-                results = list(pool.map(function, blocks))
+                results = list(pool.map(one, blocks))
     return jax.tree.map(lambda *a: np.concatenate(a), *results)
 
 

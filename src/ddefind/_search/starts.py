@@ -14,8 +14,8 @@
   between the times of the data, which is what the sampling theorem says."""
 
 from dataclasses import replace
+from typing import Any
 
-import jax
 import numpy as np
 
 from .._data.smoothing import Curve, spread
@@ -25,7 +25,6 @@ from .._engine.runge_kutta import AbstractSolver
 from .._engine.solve import solve
 from .._util import wording
 from .batches import (
-    BLOCK_SIZE,
     RefinedFits,
     map_in_blocks,
     refine,
@@ -271,16 +270,12 @@ def match_starts(
     box = setup.box(len(theta), held)
     priors = setup.model.priors if setup.has_networks else None
 
-    def match_rows(rows: np.ndarray):
-        filled = np.resize(rows, BLOCK_SIZE)
-        starts = theta[filled]
-        part, target = jax.tree.map(lambda a: a[filled], (box, targets))
-        found = match_block(setup.model, starts, part, target, priors)
-        result = jax.tree.map(np.asarray, found)
-        needed = result.theta, result.status, result.normal.gram[:, 0, 0]
-        return jax.tree.map(lambda a: a[: len(rows)], needed)
+    def match(block: Any, _: np.ndarray) -> Any:
+        found = match_block(setup.model, *block, priors)
+        return found.theta, found.status, np.asarray(found.normal.gram)[:, 0, 0]
 
-    matched, status, loss = map_in_blocks(match_rows, len(theta), setup.workers)
+    rows = theta, box, targets
+    matched, status, loss = map_in_blocks(match, rows, setup.workers)
     has_failed = status == NO_START
     matched = np.where(has_failed[:, None], theta, matched)
     loss = np.where(has_failed, np.inf, loss).reshape(-1, tries)

@@ -7,5 +7,4 @@ of the user, has processes that are replaced when they die, and runs chunks in w
 may write, and refuses another sweep, by the digests of `digest.py`. What a task is
 stands in `_fitting/sweep.py`. Begin with `schedule.py` and `database.py`.
 
-May import: `_util`.
-"""
+May import: `_util`."""

@@ -101,8 +101,7 @@ class Sweep:
     def check_same(
         self, folder: Path, given: "Sweep", changed: Callable[[], str]
     ) -> None:
-        """Refuse to go on with another sweep. `changed()` says which data differ, if
-        that is known."""
+        """Refuse to go on with another sweep. `changed()` says which data differ."""
         on = "to go on with it"
         if self.versions != given.versions:
             what = (

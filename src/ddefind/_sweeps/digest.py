@@ -40,8 +40,7 @@ class NoDigest(TypeError):
 
 @final
 class _Digests:
-    """The digests of objects by their ids. `kept` keeps the objects, so that no id is
-    given twice."""
+    """The digests of objects by their ids, which `kept` keeps from being reused."""
 
     def __init__(self) -> None:
         self.known: dict[int, bytes] = {}

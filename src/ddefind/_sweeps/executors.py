@@ -11,7 +11,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext, suppress
@@ -38,7 +38,7 @@ _NEVER_RAN = (
 )
 
 # A function that runs the tasks of a chunk. Each row has a result or says why not.
-Run = Callable[[Sequence[Any]], list[Row]]
+Run = Callable[[Any], list[Row]]
 
 
 @final
@@ -193,7 +193,7 @@ def _unpacked(content: bytes) -> Any:
 _unpacked_once = lru_cache(maxsize=4)(_unpacked)
 
 
-def run_here(run: Run, tasks: Sequence[Any]) -> list[Row]:
+def run_here(run: Run, tasks: Any) -> list[Row]:
     """Run a chunk on one core of this process."""
     with at_most_cores(1), one_blas_thread():
         return run(tasks)

@@ -9,6 +9,8 @@ worker died or was lost: the chunk is handed out again, a few times. If it never
 returns, its tasks run one by one, and those that never return are recorded without a
 result."""
 
+import json
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -16,15 +18,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple, final
 
 from .._util.errors import ResultError
-from .database import Row
+from .._util.progress import Reporter
+from .database import Database, Row
 from .executors import CannotLoad, CannotStart, LocalProcesses
 
 # A chunk is handed out at most this many times.
 _MOST_ATTEMPTS = 3
 # At most this many chunks are handed out at a time: a million would need much memory.
 _MOST_OUT = 512
-# The most seconds between two calls of `tick`.
+# The most seconds between two reports.
 _SECONDS = 0.5
+# If this many fits end, all with an error, the mistake is in the call, not in the data.
+_MOST_ERRORS = 50
 
 
 @final
@@ -65,34 +70,42 @@ def _alone(number: int) -> Chunk:
 
 @final
 class Schedule:
-    """The chunks of a sweep that wait, and those that are handed out.
+    """The chunks of a sweep that wait, and those that are handed out; and their rows,
+    which are written as they come, beside a report on how many there are.
 
-    `submit(chunk, attempt)` hands a chunk out; `keep(chunk, rows)` takes its results;
-    `lose(number, why)` takes a task that has none; `tick()` is called after each
-    portion of results, and now and then."""
+    `submit(chunk, attempt)` hands a chunk out, and `failed(number, why)` makes the row
+    of a task whose worker ended again and again. Until a fit has been made, fits that
+    ended with an error are not written: if none is ever made, the call is wrong, and
+    nothing is recorded."""
 
     def __init__(
         self,
         chunks: Iterable[Chunk],
         submit: Callable[[Chunk, int], Future],
-        keep: Callable[[Chunk, list[Row]], None],
-        lose: Callable[[int, str], None],
-        tick: Callable[[], None],
+        failed: Callable[[int, str], Row],
+        database: Database,
+        reporter: Reporter,
     ):
         self.waiting = deque(chunks)
-        self.submit, self.keep, self.lose, self.tick = submit, keep, lose, tick
+        self.submit, self.failed = submit, failed
+        self.database, self.reporter = database, reporter
         self.out: dict[Future, Chunk] = {}
         self.attempts: Counter[Chunk] = Counter()
+        self.has_fits = len(database) > len(database.errors)
+        self.rows: list[Row] = []
+        self.ended, self.lowest, self.tau = 0, math.inf, math.nan
 
     def run(self, *, finish: bool) -> bool:
         """Run all chunks, and return whether this was not interrupted by Ctrl-C.
 
         After Ctrl-C no further chunk is handed out. With `finish` it waits for those
         that run, until Ctrl-C comes again: nothing else could end them."""
+        is_finished = False
         try:
             while self.waiting or self.out:
                 self._hand_out()
                 self._collect()
+            is_finished = True
         except KeyboardInterrupt:
             self.waiting.clear()
             self._cancel()
@@ -100,11 +113,13 @@ class Schedule:
                 while finish and self.out:
                     self._collect()
                     self.waiting.clear()
-            return False
         except BaseException:
             self._cancel()
             raise
-        return True
+        finally:
+            self._write()  # what came with Ctrl-C, or with an error
+        self._check_fits()
+        return is_finished
 
     def _hand_out(self) -> None:
         """Submit waiting chunks."""
@@ -114,7 +129,7 @@ class Schedule:
             self.out[self.submit(chunk, self.attempts[chunk])] = chunk
 
     def _collect(self) -> None:
-        """Keep what has ended."""
+        """Write what has ended, and show how far the sweep is."""
         done, _ = wait(self.out, timeout=_SECONDS, return_when=FIRST_COMPLETED)
         for future in done:
             chunk = self.out.pop(future)
@@ -132,8 +147,15 @@ class Schedule:
             except BaseException as error:
                 self._again(chunk, error)
             else:
-                self.keep(chunk, rows)
-        self.tick()
+                for row in rows:
+                    if row.number in chunk.wanted:
+                        self._keep(row)
+        self._write()
+        if len(self.rows) >= _MOST_ERRORS:
+            self._check_fits()
+        if self.ended:
+            done = len(self.database)
+            self.reporter.show("fits", self.ended, done, self.lowest, self.tau)
 
     def _again(self, chunk: Chunk, error: BaseException) -> None:
         """Hand the chunk of a lost worker out again, or its tasks one by one."""
@@ -145,7 +167,32 @@ class Schedule:
             reason = " ".join(str(error).split()) or type(error).__name__
             why = f"Its worker ended {_MOST_ATTEMPTS} times while it ran ({reason})."
             for number in chunk.wanted:
-                self.lose(number, why)
+                self._keep(self.failed(number, why))
+
+    def _keep(self, row: Row) -> None:
+        self.ended += 1
+        self.rows.append(row)
+        if row.error is None:
+            self.has_fits = True
+            record = json.loads(row.record)
+            if float(record["loss"]) < self.lowest:
+                self.lowest = float(record["loss"])
+                self.tau = float(record["estimates"].get("tau", math.nan))
+
+    def _write(self) -> None:
+        """Write the rows that wait. None waits any longer, even if that fails."""
+        if self.has_fits:
+            rows, self.rows = self.rows, []
+            self.database.write(rows)
+
+    def _check_fits(self) -> None:
+        """Refuse a sweep of which no fit was made."""
+        if self.rows:
+            row = min(self.rows)
+            raise ResultError(
+                "No fit could be made, and nothing was recorded. Fit "
+                f"{row.number}: {row.error}"
+            )
 
     def _cancel(self) -> None:
         """Take back the chunks that do not run yet."""

@@ -7,5 +7,4 @@ JAX cannot compile (`users_code.py`), and what the compiled programs need: setti
 JAX (`jax_settings.py`), JAX arrays and rows of buffers (`arrays.py`) and the number of
 cores (`machine.py`). Begin with `errors.py`, which says how error messages are written.
 
-May import: nothing.
-"""
+May import: nothing."""

@@ -1,8 +1,7 @@
 """The package's exceptions, and pieces of helpful error messages.
 
 A message names the argument, shows the value that was given, and says what to do, with
-the nearest known name where a name was misspelt.
-"""
+the nearest known name where a name was misspelt."""
 
 import difflib
 from collections.abc import Iterable
@@ -72,8 +71,7 @@ def check_instance(argument: str, value: Any, kind: type, example: str) -> None:
     """Raise a TypeError unless `value` is an instance of `kind`.
 
     A class that was given instead of an instance has a message of its own, since
-    forgotten parentheses are the most frequent mistake. `example` shows an instance.
-    """
+    forgotten parentheses are the most frequent mistake. `example` shows an instance."""
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(
             f"`{argument}` must be an instance, as `{example}`, but got the class "

@@ -16,6 +16,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,25 @@ def read_text(path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a file; a `DataError` says why it cannot be read."""
-    name = file_name(path)
+    name, path = file_name(path), Path(path)
     try:
-        return _content(Path(path), name)
+        if path.is_file():
+            return path.read_bytes()
+        if path.is_dir():
+            raise DataError(f"{name}: this is a folder, not a file.")
+        if path.exists():
+            raise DataError(
+                f"{name}: this is not a regular file. Copy its content to one."
+            )
+        if not path.parent.is_dir():
+            raise DataError(f"{name}: there is no folder {file_name(path.parent)}.")
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in islice(entries, _MOST_NAMES_COMPARED)]
     except OSError as error:
         raise DataError(f"{name}: {error.strerror or error}.") from None
+    similar = nearest(path.name, names)
+    hint = f" Did you mean {similar!r}?" if similar else ""
+    raise DataError(f"{name}: there is no such file.{hint}")
 
 
 def file_name(path: str | os.PathLike[str]) -> str:
@@ -68,22 +83,6 @@ def file_name(path: str | os.PathLike[str]) -> str:
         raise TypeError(f"`path` must be the name of a file, but got {kind}.")
     name = str(path)
     return name if name.isprintable() and name else repr(name)
-
-
-def _content(path: Path, name: str) -> bytes:
-    if path.is_file():
-        return path.read_bytes()
-    if path.is_dir():
-        raise DataError(f"{name}: this is a folder, not a file.")
-    if path.exists():
-        raise DataError(f"{name}: this is not a regular file. Copy its content to one.")
-    if not path.parent.is_dir():
-        raise DataError(f"{name}: there is no folder {file_name(path.parent)}.")
-    with os.scandir(path.parent) as entries:
-        names = [entry.name for entry in islice(entries, _MOST_NAMES_COMPARED)]
-    similar = nearest(path.name, names)
-    hint = f" Did you mean {similar!r}?" if similar else ""
-    raise DataError(f"{name}: there is no such file.{hint}")
 
 
 def _decoded(content: bytes, name: str) -> tuple[str, tuple[str, ...]]:
@@ -96,10 +95,8 @@ def _decoded(content: bytes, name: str) -> tuple[str, tuple[str, ...]]:
                     f"{name}: it begins as {encoding.upper()}, but cannot be decoded. "
                     f"{_NOT_TEXT}"
                 ) from None
-    try:
+    with suppress(UnicodeDecodeError):
         return content.decode("utf-8"), ()
-    except UnicodeDecodeError:
-        pass
     try:
         # Digits are the same in all such encodings; only letters of names can differ.
         text = content.decode("cp1252")
@@ -142,13 +139,8 @@ def nonfinite_as_words(value: Any) -> Any:
     >>> np.array(['NaN', '-Infinity'], dtype=float)
     array([ nan, -inf])
     """
-
-    def word(number: float) -> str:
-        if math.isnan(number):
-            return "NaN"
-        return "Infinity" if number > 0 else "-Infinity"
-
-    return _encoded(value, word)
+    words = {math.inf: "Infinity", -math.inf: "-Infinity"}
+    return _encoded(value, lambda number: words.get(number, "NaN"))
 
 
 def nonfinite_as_none(value: Any) -> Any:

@@ -14,8 +14,7 @@ No setting loads JAX, and each respects what the user has set already:
   holds is kept.
 - Cache: a folder of compiled programs, so that neither the next command nor the next
   worker compiles them again. It is in the user's folder for caches. The environment
-  variable `DDEFIND_CACHE` names another folder, or is `off`.
-"""
+  variable `DDEFIND_CACHE` names another folder, or is `off`."""
 
 import os
 import sys
@@ -62,22 +61,17 @@ def set_up_cache() -> None:
         return
     if not os.access(folder, os.W_OK):
         return
-    if "jax" in sys.modules:
-        _set_in_jax(folder)
+    if "jax" in sys.modules:  # It has read the environment.
+        config = sys.modules["jax"].config
+        if not config.jax_compilation_cache_dir:
+            config.update("jax_compilation_cache_dir", str(folder))
+            if _LEAST_SECONDS not in os.environ:
+                config.update("jax_persistent_cache_min_compile_time_secs", 0)
     os.environ[_FOLDER] = str(folder)
     # By default JAX keeps only programs that take a second to compile. Ours take less.
     os.environ.setdefault(_LEAST_SECONDS, "0")
     # A program that cannot be read is compiled again, so there is no need to warn.
     warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
-
-
-def _set_in_jax(folder: Path) -> None:
-    """Set the folder, unless it has one, in JAX that has read the environment."""
-    config = sys.modules["jax"].config
-    if not config.jax_compilation_cache_dir:
-        config.update("jax_compilation_cache_dir", str(folder))
-        if _LEAST_SECONDS not in os.environ:
-            config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
 def _user_cache() -> Path:

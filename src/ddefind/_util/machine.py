@@ -20,8 +20,7 @@ def cores() -> int:
     """Return the number of cores that this process may use, at least 1.
 
     On Linux this respects the process's CPU affinity, which a batch system or a
-    container may have restricted to fewer cores than the machine has.
-    """
+    container may have restricted to fewer cores than the machine has."""
     affinity = getattr(os, "sched_getaffinity", None)
     known = len(affinity(0)) if affinity else os.cpu_count() or 1
     most = _MOST.get()
@@ -67,7 +66,8 @@ def one_blas_thread() -> Iterator[None]:
     global _inside
     with _LOCK:
         if _inside == 0:
-            _setter().submit(_set_limit).result()
+            limit = _controller().limit
+            _setter().submit(lambda: _LIMIT.enter_context(limit(limits=1))).result()
         _inside += 1
     try:
         yield
@@ -83,10 +83,6 @@ def _setter() -> ThreadPoolExecutor:
     """Return the thread that sets the limit and takes it back: threadpoolctl lets only
     the thread that set a limit take it back."""
     return ThreadPoolExecutor(1, thread_name_prefix="blas-limit")
-
-
-def _set_limit() -> None:
-    _LIMIT.enter_context(_controller().limit(limits=1))
 
 
 @functools.cache

@@ -26,8 +26,7 @@ class Progress:
     - `fits_done`, `fits`: how many fits have ended, and how many there are.
     - `loss`, `tau`: the lowest loss so far, and the delay of that fit.
     - `seconds_left`: an estimate of the remaining time.
-    - `message`: what takes long and what would help, if there is something to say.
-    """
+    - `message`: what takes long and what would help, if there is something to say."""
 
     phase: str
     epoch: int

@@ -2,8 +2,7 @@
 
 A class of results derives from `AbstractShown` and makes one record, `Shown`, of tables
 (`Cells`) and sentences, from which everything printed follows. The cells of a table are
-texts; the `values` behind them are for data frames and JSON.
-"""
+texts; the `values` behind them are for data frames and JSON."""
 
 import abc
 from collections.abc import Collection, Mapping, Sequence
@@ -139,8 +138,7 @@ def data_frame(columns: Mapping[str, Any], index: str | None = None) -> Any:
 
 
 def frame_of_rows(rows: Sequence[Mapping[str, Any]], index: str | None = None) -> Any:
-    """Return a data frame of rows with the same keys. NaN stands where there is no
-    number."""
+    """Return a data frame of rows with the same keys, NaN where there is no number."""
     columns = {key: [row[key] for row in rows] for key in (rows[0] if rows else [])}
     if index is not None:
         columns.setdefault(index, [])

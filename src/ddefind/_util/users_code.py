@@ -23,15 +23,7 @@ _LIBRARIES = (
 )
 _STANDARD = sysconfig.get_path("stdlib")
 
-_DECIDES = (
-    "decides by a value that is not known yet",
-    "choose with `jnp.where(condition, a, b)` (`import jax.numpy as jnp`) instead of "
-    "`if`, `and`, `or`, `min` or `max`",
-)
-_SELECTS = (
-    "selects elements by a condition",
-    "choose with `jnp.where(condition, a, b)` (`import jax.numpy as jnp`)",
-)
+# What a function does that JAX cannot compile, and what to do instead, by the error.
 _CALLS_NUMPY = (
     "gives a value that is not known yet to NumPy, or to a library that is built on it",
     "use the same function of `jax.numpy` (`import jax.numpy as jnp`), as `jnp.exp` "
@@ -43,10 +35,20 @@ _TAKES_NUMBER = (
     "use `jax.numpy` (`import jax.numpy as jnp`), as `jnp.exp` for `math.exp`, and "
     "run loops a fixed number of times",
 )
-_OF_NUMBERS = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerIntegerConversionError,
-)
+_REASONS = {
+    jax.errors.TracerBoolConversionError: (
+        "decides by a value that is not known yet",
+        "choose with `jnp.where(condition, a, b)` (`import jax.numpy as jnp`) instead "
+        "of `if`, `and`, `or`, `min` or `max`",
+    ),
+    jax.errors.NonConcreteBooleanIndexError: (
+        "selects elements by a condition",
+        "choose with `jnp.where(condition, a, b)` (`import jax.numpy as jnp`)",
+    ),
+    jax.errors.TracerArrayConversionError: _CALLS_NUMPY,
+    jax.errors.ConcretizationTypeError: _TAKES_NUMBER,
+    jax.errors.TracerIntegerConversionError: _TAKES_NUMBER,
+}
 
 
 def users_line(
@@ -82,28 +84,14 @@ def compilable(name: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, IndexError) as error:
-        reason = _reason(error)
-        if reason is None:
+        reasons = [why for kind, why in _REASONS.items() if isinstance(error, kind)]
+        if not reasons and isinstance(error.__cause__, jax.errors.JAXTypeError):
+            reasons = [_CALLS_NUMPY]  # NumPy raises an error of its own after JAX's.
+        if not reasons:
             raise
-        what, remedy = reason
+        what, remedy = reasons[0]
         place = users_line(traceback.extract_tb(error.__traceback__))
         raise ValueError(
             f"`{name}` {what}, at {place}. It is compiled once for all values: "
             f"{remedy}."
         ) from None
-
-
-def _reason(error: BaseException) -> tuple[str, str] | None:
-    """Return what a function does that JAX cannot compile, and what to do instead; None
-    if the error is not of this kind."""
-    if isinstance(error, jax.errors.TracerBoolConversionError):
-        return _DECIDES
-    if isinstance(error, jax.errors.NonConcreteBooleanIndexError):
-        return _SELECTS
-    if isinstance(error, jax.errors.TracerArrayConversionError):
-        return _CALLS_NUMPY
-    if isinstance(error, _OF_NUMBERS):
-        return _TAKES_NUMBER
-    if isinstance(error.__cause__, jax.errors.JAXTypeError):
-        return _CALLS_NUMPY  # NumPy raises an error of its own after that of JAX.
-    return None

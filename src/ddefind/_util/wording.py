@@ -13,8 +13,7 @@ is loaded.
 To add a remedy, add it below with its two wordings: a `Wording` or, if it has values in
 it, a `_Template`. Write both so that they fit into the same place of the sentence.
 Names of parameters, states and columns, and plain words ("bound the parameters"), are
-the same in both ways and need no entry. (`ddefind.torch` has its own sentences.)
-"""
+the same in both ways and need no entry. (`ddefind.torch` has its own sentences.)"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

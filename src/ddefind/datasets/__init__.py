@@ -9,8 +9,7 @@
 Each number stands alike in two public sources, which the docstring of its function
 names. `ddefind dataset lynx_hare` prints the table itself. Begin with `_loaders.py`.
 
-May import: `_util`, `_data`.
-"""
+May import: `_util`, `_data`."""
 
 import lazy_loader as _lazy_loader
 

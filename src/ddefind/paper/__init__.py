@@ -8,8 +8,7 @@ for each model and noise level. The command `ddefind paper` does the same. Begin
 
 Uses the package as a user does, by `import ddefind`.
 
-May import: `_util`, `_problem`, `_figures`.
-"""
+May import: `_util`, `_problem`, `_figures`."""
 
 import lazy_loader as _lazy_loader
 

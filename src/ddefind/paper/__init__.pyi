@@ -6,8 +6,8 @@ from ._experiments import (
     PaperExperiment as PaperExperiment,
     Protocol as Protocol,
 )
-from ._level_results import LevelResults as LevelResults
 from ._run import (
+    LevelResults as LevelResults,
     PaperError as PaperError,
     Plan as Plan,
     ResultsFolder as ResultsFolder,

@@ -1,8 +1,7 @@
 """The DDE-Find paper's experiments and protocols, as data.
 
 A `PaperExperiment` is one of the paper's models with its data, start values and printed
-tables. A `Protocol` is a way to learn the parameters. `_run.py` runs them.
-"""
+tables. A `Protocol` is a way to learn the parameters. `_run.py` runs them."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 from zlib import crc32
 
 import equinox as eqx
@@ -33,9 +32,7 @@ def _printed() -> dict[str, Any]:
     return json.loads(text)["models"]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PrintedTable:
+class PrintedTable(NamedTuple):
     """A table as the paper prints it: a mean and a standard deviation for each
     parameter, NaN where the paper prints none."""
 
@@ -120,9 +117,7 @@ class PaperExperiment:
     def published(self, noise: float) -> PrintedTable | None:
         """Return the paper's table for a noise level, or None if there is none."""
         table = _printed()[self.model]["tables"].get(f"{noise:g}")
-        if table is None:
-            return None
-        return PrintedTable(_floats(table["mean"]), _floats(table["sd"]))
+        return table and PrintedTable(_floats(table["mean"]), _floats(table["sd"]))
 
     def cramer_rao(self, noise: float, *, exact: bool = False) -> np.ndarray:
         """Return the smallest standard deviations that unbiased estimates can have (the
@@ -276,8 +271,7 @@ class Settings:
     - `cost`, `gradient`: the running cost of the loss, and the route to its gradient.
     - `rate`, `epochs`: the first learning rate of Adam, and the number of its steps.
     - `threshold`: a fit ends early when its loss falls below this value.
-    - `shortest_delay`: see `PublishedAdam`.
-    """
+    - `shortest_delay`: see `PublishedAdam`."""
 
     cost: dd.AbstractCost
     rate: float
@@ -292,14 +286,13 @@ class Settings:
 class Protocol:
     """A way to learn the parameters of all models.
 
-    `settings` hold for every model that is not among the `exceptions`. A protocol
-    without settings is `dd.fit`'s default method, on data from the exact solution.
-    """
+    `settings` hold for every model but HIV, which has its own. A protocol without
+    settings is `dd.fit`'s default method, on data from the exact solution."""
 
     name: str
     about: str
-    settings: Settings | None
-    exceptions: Mapping[str, Settings]
+    settings: Settings | None = None
+    hiv: Settings | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -308,7 +301,7 @@ class Protocol:
 
     def settings_for(self, model: str) -> Settings:
         """Return the settings of gradient descent for a model."""
-        settings = self.exceptions.get(model, self.settings)
+        settings = self.hiv if model == "hiv" else self.settings
         assert settings is not None
         return settings
 
@@ -319,27 +312,25 @@ _ALL_PROTOCOLS = (
         "what produced the printed tables: L1, rate 0.03 (HIV 0.1), and the "
         "gradient as printed",
         Settings(dd.L1(), 0.03, dd.Published()),
-        MappingProxyType({"hiv": Settings(dd.L1(), 0.1, dd.Published())}),
+        hiv=Settings(dd.L1(), 0.1, dd.Published()),
     ),
     Protocol(
         "stated",
         "what the text says: L2 (HIV L1), rate 0.03, and the gradient as printed",
         Settings(dd.L2(), 0.03, dd.Published()),
-        MappingProxyType({"hiv": Settings(dd.L1(), 0.03, dd.Published())}),
+        hiv=Settings(dd.L1(), 0.03, dd.Published()),
     ),
     Protocol(
         "corrected",
         "as published, with the right gradient for the delay",
         Settings(dd.L1(), 0.03, dd.Adjoint()),
-        MappingProxyType({"hiv": Settings(dd.L1(), 0.1, dd.Adjoint())}),
+        hiv=Settings(dd.L1(), 0.1, dd.Adjoint()),
     ),
     Protocol(
         "best",
         "least squares as `dd.fit` does it, without start values, on data from "
         "the exact solution; the equation's parameters bounded within a factor "
         "of 10, the history's within 10 times their size",
-        None,
-        MappingProxyType({}),
     ),
 )
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(

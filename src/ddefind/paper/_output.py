@@ -12,7 +12,7 @@ import ddefind as dd
 from .._figures.panels import START
 from .._util.files import write_whole
 from ._experiments import EXPERIMENTS, PROTOCOLS
-from ._level_results import LevelResults
+from ._run import LevelResults
 
 COLUMNS = (
     "parameter",
@@ -117,12 +117,18 @@ def write_figures(levels: Sequence[LevelResults], folder: Path) -> None:
 
     They show the first data set at noise 0.3, as the paper's do, or at the noise level
     that is nearest to it."""
+    from matplotlib import rc_context
+
     shown = min(levels, key=lambda results: abs(results.noise - 0.3))
     for component, paths in enumerate(_figure_paths(shown.model, folder)):
         figure = trajectory_figure(shown, component)
         for path in paths:
+            form, buffer = path.suffix.removeprefix("."), io.BytesIO()
+            metadata = {"Date": None} if form == "svg" else {}
+            with rc_context(_STYLE):
+                figure.savefig(buffer, format=form, dpi=300, metadata=metadata)
             path.parent.mkdir(exist_ok=True)
-            write_whole(path, _figure_bytes(figure, path.suffix.removeprefix(".")))
+            write_whole(path, buffer.getvalue())
 
 
 def has_figures(model: str, folder: Path) -> bool:
@@ -142,22 +148,10 @@ def _figure_paths(model: str, folder: Path) -> list[list[Path]]:
     ]
 
 
-def _figure_bytes(figure: Any, form: str) -> bytes:
-    """Return the content of a figure's file."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if form == "svg" else {}
-    with rc_context(_STYLE):
-        figure.savefig(buffer, format=form, dpi=300, metadata=metadata)
-    return buffer.getvalue()
-
-
 def trajectory_figure(
     results: LevelResults, component: int = 0, repeat: int = 0
 ) -> Any:
-    """Draw the true, the target and the predicted trajectory of one component of the
-    state, for one data set."""
+    """Draw a component's true, target and predicted trajectory for one data set."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

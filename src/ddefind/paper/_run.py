@@ -1,33 +1,37 @@
 """Run the paper's experiments: all noise levels and data sets of a model as one batch,
-whose results are saved when it ends, so that a run can be interrupted and continued."""
+whose results, `LevelResults`, are saved when it ends, so that a run can be interrupted
+and continued."""
 
 import json
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 import ddefind as dd
 
 from .._util.errors import did_you_mean
-from .._util.files import write_whole
+from .._util.files import nonfinite_as_none, write_whole
 from ._experiments import (
     EXPERIMENTS,
     NOISE,
     PROTOCOLS,
     REPEATS,
     PaperExperiment,
+    PrintedTable,
     Protocol,
     PublishedAdam,
     Settings,
 )
-from ._level_results import LevelResults, rounded
 
 RESULTS = "results.json"
+# Significant digits of a saved estimate: far more than its standard deviation
+# justifies, and few enough for small files.
+_DIGITS = 8
 # How many models are fitted at the same time.
 _TOGETHER = 2
 
@@ -86,6 +90,144 @@ class Plan:
             object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class LevelResults:
+    """The estimates of one model at one noise level, and what they are compared with.
+
+    `estimates` has a row for each noisy data set and a column for each parameter, in
+    the order of `experiment.parameters`. All other arrays have one entry for each
+    parameter. NaN means that there is no number: the paper prints none, or the data do
+    not determine the parameter.
+
+    - `protocol`, `seed`: how the parameters were learned, and the seed of the noise.
+    - `statuses`: how many of the fits ended with each status.
+    - `seconds`: the time that the fits took."""
+
+    experiment: PaperExperiment
+    noise: float
+    protocol: str
+    seed: int
+    estimates: np.ndarray
+    statuses: Mapping[str, int]
+    seconds: float
+
+    @property
+    def model(self) -> str:
+        return self.experiment.model
+
+    @property
+    def repeats(self) -> int:
+        """The number of noisy data sets."""
+        return len(self.estimates)
+
+    @property
+    def true(self) -> np.ndarray:
+        """The true values, with which the data were made."""
+        values = dd.parameter_values(self.experiment.true)
+        return np.array([values[name] for name in self.experiment.names.values()])
+
+    @property
+    def mean(self) -> np.ndarray:
+        return np.mean(self.estimates, axis=0)
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The standard deviation of the estimates; NaN for a single data set."""
+        if self.repeats < 2:
+            return np.full(self.estimates.shape[1], np.nan)
+        return np.std(self.estimates, axis=0, ddof=1)
+
+    @property
+    def rmse(self) -> np.ndarray:
+        """The root mean square error of the estimates."""
+        return np.sqrt(np.mean((self.estimates - self.true) ** 2, axis=0))
+
+    @property
+    def cramer_rao(self) -> np.ndarray:
+        """The smallest standard deviation that unbiased estimates can have."""
+        return self.experiment.cramer_rao(self.noise, exact=self.is_exact)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the data come from the exact solution (and not from RK2)."""
+        return PROTOCOLS[self.protocol].is_ours
+
+    def data(self, repeat: int) -> dd.Data:
+        """Draw again the noisy data set that was fitted in a repeat."""
+        exact = self.is_exact
+        return self.experiment.data(self.noise, repeat, self.seed, exact=exact)
+
+    @property
+    def _printed(self) -> PrintedTable:
+        """The paper's table, all NaN where there is none."""
+        missing = np.full(len(self.experiment.names), np.nan)
+        table = self.experiment.published(self.noise)
+        return table or PrintedTable(missing, missing)
+
+    @property
+    def paper_mean(self) -> np.ndarray:
+        """The mean that the paper prints."""
+        return self._printed.mean
+
+    @property
+    def paper_sd(self) -> np.ndarray:
+        """The standard deviation that the paper prints."""
+        return self._printed.sd
+
+    @property
+    def z(self) -> np.ndarray:
+        """Our mean minus the paper's, over the standard error of the difference."""
+        variance = self.sd**2 / self.repeats + self.paper_sd**2 / REPEATS
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (self.mean - self.paper_mean) / np.sqrt(variance)
+
+    def rms_z(self, without: Sequence[str] = ()) -> float:
+        """Compute the root mean square of z over the parameters that have one, except
+        those in `without`. It is about 1 if our estimates and the paper's differ by the
+        noise of their data sets alone."""
+        kept = [name not in without for name in self.experiment.parameters]
+        z = self.z[np.array(kept) & np.isfinite(self.z)]
+        return float(np.sqrt(np.mean(z**2))) if len(z) else float("nan")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers and strings for JSON. What is not finite is None."""
+        arrays = ("true", "estimates", "mean", "sd", "rmse", "cramer_rao")
+        arrays += ("paper_mean", "paper_sd", "z")
+        return {
+            "model": self.model,
+            "noise": self.noise,
+            "protocol": self.protocol,
+            "repeats": self.repeats,
+            "seed": self.seed,
+            "parameters": list(self.experiment.parameters),
+            **{
+                name: nonfinite_as_none(np.vectorize(rounded)(getattr(self, name)))
+                for name in arrays
+            },
+            "statuses": dict(self.statuses),
+            "seconds": round(self.seconds, 3),
+        }
+
+    @staticmethod
+    def from_dict(saved: Mapping[str, Any]) -> "LevelResults":
+        """Return the results that `to_dict` wrote."""
+        return LevelResults(
+            experiment=EXPERIMENTS[saved["model"]],
+            noise=float(saved["noise"]),
+            protocol=str(saved["protocol"]),
+            seed=int(saved["seed"]),
+            estimates=np.array(saved["estimates"], dtype=float),
+            statuses=dict(saved["statuses"]),
+            seconds=float(saved["seconds"]),
+        )
+
+
+def rounded(x: float) -> float:
+    """Round a number to the digits that are saved."""
+    return float(f"{x:.{_DIGITS}g}")
+
+
 def fit_sets(
     experiment: PaperExperiment,
     settings: Settings,
@@ -126,8 +268,7 @@ def run_model(
     *,
     progress: bool | Callable[[dd.Progress], None] = False,
 ) -> list[LevelResults]:
-    """Run all fits of one model as one batch, and return the results of each noise
-    level."""
+    """Run all fits of a model as one batch; return the results of each level."""
     sets = [
         experiment.data(level, repeat, seed, exact=protocol.is_ours)
         for level in noise
@@ -174,26 +315,23 @@ class ResultsFolder:
     def __init__(self, folder: Path, plan: Plan):
         self.folder, self.plan = folder, plan
         self.levels = _load(folder)
-        self._check()
+        for results in self.levels:
+            # Results that were made with other settings are not mixed with these.
+            for name in ("protocol", "repeats", "seed"):
+                there, wanted = getattr(results, name), getattr(plan, name)
+                if there != wanted:
+                    raise PaperError(
+                        f"{folder} holds results with {name} {there}, but this run has "
+                        f"{name} {wanted}. Choose another `--out`, or the same {name} "
+                        "to continue."
+                    )
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / RESULTS, self._text())
+            self.add([])
         except OSError as error:
             raise PaperError(
                 f"Cannot write to {folder}: {error.strerror}. Choose another `--out`."
             ) from None
-
-    def _check(self) -> None:
-        """Refuse to mix results that were made with other settings."""
-        for results in self.levels:
-            for name in ("protocol", "repeats", "seed"):
-                there, wanted = getattr(results, name), getattr(self.plan, name)
-                if there != wanted:
-                    raise PaperError(
-                        f"{self.folder} holds results with {name} {there}, but this "
-                        f"run has {name} {wanted}. Choose another `--out`, or the "
-                        f"same {name} to continue."
-                    )
 
     def missing(self, model: str) -> list[float]:
         """Return the plan's noise levels for which a model has no results yet."""
@@ -209,16 +347,13 @@ class ResultsFolder:
         ]
 
     def add(self, levels: Sequence[LevelResults]) -> None:
-        """Add results, and write the file."""
+        """Add results, and write the file: JSON with a line for each level."""
         order = list(EXPERIMENTS).index
         together = [*self.levels, *levels]
         self.levels = sorted(together, key=lambda r: (order(r.model), r.noise))
-        write_whole(self.folder / RESULTS, self._text())
-
-    def _text(self) -> str:
-        """Return the file's content: JSON with a line for each of the `levels`."""
         lines = ",\n".join(json.dumps(results.to_dict()) for results in self.levels)
-        return f"[\n{lines}\n]\n" if lines else "[]\n"
+        text = f"[\n{lines}\n]\n" if lines else "[]\n"
+        write_whole(self.folder / RESULTS, text)
 
 
 def _load(folder: Path) -> list[LevelResults]:
@@ -256,8 +391,7 @@ def reproduce(
 
     Yields the name of each model, and its results, as soon as its fits have ended.
     Models run two at a time: while one compiles on one core, another uses the rest.
-    `report` is called with a model's name and its progress.
-    """
+    `report` is called with a model's name and its progress."""
     stop = threading.Event()
 
     def run(model: str) -> list[LevelResults]:

@@ -5,11 +5,11 @@ backward pass is ddefind's own adjoint, both compiled by JAX. It needs PyTorch:
 `pip install "ddefind[torch]"`.
 
 `_from_torch.py` converts a torch module to a JAX function. `_check_module.py` calls the
-module on example inputs. `_convert.py` exports its graph, turns it into a program
-(`_converted_program.py`) of the operators in `_operators.py`, `_operators_sums.py` and
-`_operators_shapes.py`, and compares values and derivatives with torch. `_delay_ode.py`
-is the layer `DelayODE`, and `_compiled_solve.py` its forward and backward pass in JAX.
-Begin with `_from_torch.py` or `_delay_ode.py`.
+module on example inputs. `_convert.py` exports its graph, turns it into a program of
+the operators in `_operators.py`, and compares values and derivatives with torch.
+`_delay_ode.py` is the layer `DelayODE`. Begin with `_from_torch.py` or `_delay_ode.py`.
+
+The public names are `import ddefind as dd`.
 
 May import: `_util`, `_problem`, `_engine`, `_loss`.
 """

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
+import jax
+
 from .._problem.delays import delay_count, in_structure, is_several
 from .._util import users_code
 from .._util.errors import check_instance
@@ -60,9 +62,6 @@ _TRAINING_DEPENDENT = (
     torch.nn.modules.batchnorm._BatchNorm,
     torch.nn.RReLU,
 )
-
-
-Shapes = tuple[tuple[int, ...], ...]
 
 
 class ExampleInputs(NamedTuple):
@@ -227,31 +226,34 @@ def _check_result(
         )
 
 
-def _random(shapes: Shapes) -> tuple[torch.Tensor, ...]:
+def _random(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return random tensors with elements between 1/2 and 3/2: in the domain of most
     functions, and without special values such as 0."""
     generator = torch.Generator().manual_seed(0)
-    return tuple(
-        torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
-        for shape in shapes
-    )
+
+    def tensor(shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
+
+    def is_shape(part: Any) -> bool:
+        return isinstance(part, tuple) and all(isinstance(n, int) for n in part)
+
+    return jax.tree.map(tensor, shapes, is_leaf=is_shape)
 
 
 def _find_inputs(
     module: torch.nn.Module,
-    candidates: Iterable[tuple[Shapes, int | None]],
+    candidates: Iterable[tuple[tuple[Any, ...], int | None]],
     hint: str = "",
-    tau: Any = 1.0,
 ) -> ExampleInputs:
     """Return example inputs for which `forward` returns a vector of the right size.
 
-    Each of the `candidates` has the shapes of the arguments and the dimension of the
-    result (None: any). The first that works is used. If `forward` fails for all, its
-    first error is raised again, with a note that ends in the `hint`. With several
-    delays in `tau`, the second and the third argument have its structure."""
+    Each of the `candidates` has the shapes of the arguments, which may be trees of
+    shapes, and the dimension of the result (None: any). The first that works is used.
+    If `forward` fails for all, its first error is raised again, with a note that ends
+    in the `hint`."""
     failed, wrong_results = [], []
     for shapes, dimension in candidates:
-        inputs = _arranged(shapes, tau)
+        inputs = _random(shapes)
         try:
             result, second, changed = _run_twice(module, inputs)
         except _LeavesCPU as error:
@@ -274,34 +276,16 @@ def _find_inputs(
         result_shape, shapes = wrong_results[0]
         raise ValueError(
             f"{forward_name(module)} returned shape {result_shape} for arguments of "
-            f"the shapes {_listed(shapes, tau)}. It must return a vector: a right-hand "
-            "side one derivative per component of the state, a history the state."
+            f"the shapes {', '.join(map(str, shapes))}. It must return a vector: a "
+            "right-hand side one derivative per component of the state, a history the "
+            "state."
         )
     error, shapes = failed[0]
     error.add_note(
         f"ddefind called {forward_name(module)} on tensors of the shapes "
-        f"{_listed(shapes, tau)}.{hint}"
+        f"{', '.join(map(str, shapes))}.{hint}"
     )
     raise error
-
-
-def _arranged(shapes: Shapes, tau: Any) -> tuple[Any, ...]:
-    """Return random arguments, with y and tau in the structure of `tau`."""
-    if not is_several(tau):
-        return _random(shapes)
-    k, (x, y, delay, t) = delay_count(tau), shapes
-    tensors = list(_random((x, *[y] * k, *[delay] * k, t)))
-    states, delays = tensors[1 : k + 1], tensors[k + 1 : -1]
-    return tensors[0], in_structure(tau, states), in_structure(tau, delays), tensors[-1]
-
-
-def _listed(shapes: Shapes, tau: Any) -> str:
-    """Return the shapes of the arguments for messages, with y and tau as in `tau`."""
-    texts = [str(shape) for shape in shapes]
-    if is_several(tau):
-        for place in (1, 2):
-            texts[place] = str(in_structure(tau, [shapes[place]] * delay_count(tau)))
-    return ", ".join(texts)
 
 
 def find_rhs_inputs(
@@ -313,12 +297,18 @@ def find_rhs_inputs(
     `forward` fails for that, (1,). The last resort, for d = 1 only, are states of
     shape (). If `tau` has several delays, y and tau have the same structure."""
 
-    def candidates() -> Iterator[tuple[Shapes, int]]:
+    def shapes(state: tuple[int, ...], time: tuple[int, ...]) -> tuple[Any, ...]:
+        y, delays = (
+            in_structure(tau, [one] * delay_count(tau)) for one in (state, time)
+        )
+        return state, y, delays, time
+
+    def candidates() -> Iterator[tuple[tuple[Any, ...], int]]:
         for d in range(1, _MAX_DIMENSION + 1) if dimension is None else [dimension]:
-            yield ((d,), (d,), (), ()), d
-            yield ((d,), (d,), (1,), (1,)), d
+            yield shapes((d,), ()), d
+            yield shapes((d,), (1,)), d
             if d == 1:
-                yield ((), (), (), ()), d
+                yield shapes((), ()), d
 
     hint = ""
     if dimension is None:
@@ -326,7 +316,7 @@ def find_rhs_inputs(
             f" No other d up to {_MAX_DIMENSION} did: give `dimension` to see what "
             "fails there."
         )
-    return _find_inputs(module, candidates(), f"{hint} {_about_delays(tau)}", tau)
+    return _find_inputs(module, candidates(), f"{hint} {_about_delays(tau)}")
 
 
 def _about_delays(tau: Any) -> str:
@@ -343,7 +333,9 @@ def _about_delays(tau: Any) -> str:
     return f"y and tau are {kind}, as `tau` is, with {delays}{keys}."
 
 
-def find_history_inputs(module: torch.nn.Module, further: Shapes = ()) -> ExampleInputs:
+def find_history_inputs(
+    module: torch.nn.Module, further: tuple[tuple[int, ...], ...] = ()
+) -> ExampleInputs:
     """Return example inputs of a history, `forward(t, *arguments)`.
 
     `further` has the shapes of the arguments after the time. The time has the shape ()

@@ -1,19 +1,22 @@
 """Convert a torch module to a program for JAX, and compare both.
 
 `torch.export` makes a graph of the module's `forward`, in which each node calls one
-operator. Each node becomes a step of the program. A comparison of values and
-derivatives finds what a graph does not show, such as a derivative that the user has
-defined in a `torch.autograd.Function`."""
+operator. Each node becomes a step of a `ConvertedProgram`, which JAX runs. It contains
+neither torch objects nor weights: two modules of the same architecture have equal
+programs, so that JAX compiles them only once.
+
+A comparison of values and derivatives finds what a graph does not show, such as a
+derivative that the user has defined in a `torch.autograd.Function`."""
 
 import contextlib
-import copy
 import functools
 import io
 import operator
 import re
 import traceback
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, final
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +30,127 @@ from ._check_module import (
     torch,
     users_line,
 )
-from ._converted_program import ConstantArray, ConvertedProgram, OperatorCall, Ref
 from ._operators import OPERATORS
+
+
+@final
+@dataclass(frozen=True)
+class Ref:
+    """A reference to a value of a program: a tensor, an input or the result of a step.
+
+    The values are numbered in this order; `index` is the number."""
+
+    index: int
+
+
+@final
+@dataclass(frozen=True)
+class ConstantArray:
+    """A constant array, which can be compared and hashed."""
+
+    data: bytes
+    dtype: str
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(array: np.ndarray) -> "ConstantArray":
+        """Return the constant with the elements of `array`."""
+        return ConstantArray(array.tobytes(), array.dtype.name, array.shape)
+
+    @property
+    def array(self) -> np.ndarray:
+        """The constant as a numpy array, of a type that JAX has enabled."""
+        dtype = jax.dtypes.canonicalize_dtype(self.dtype)
+        array = np.frombuffer(self.data, self.dtype).reshape(self.shape)
+        return array.astype(dtype)
+
+
+@final
+@dataclass(frozen=True)
+class OperatorCall:
+    """The call of one operator.
+
+    `arguments` and `options` are its positional and its named arguments, with a `Ref`
+    for each value that is computed before. `dtype` is the type of its result, or None
+    for several results. `place` is the line of the user's code."""
+
+    operator: str
+    arguments: tuple
+    options: dict[str, Any]
+    dtype: str | None
+    place: str = field(repr=False)
+
+    def run(self, values: list) -> Any:
+        """Return the result of the step, given the values before it."""
+        arguments, options = _look_up((self.arguments, self.options), values)
+        try:
+            result = OPERATORS[self.operator](*arguments, **options)
+        except Exception as error:
+            raise NotImplementedError(
+                f"`aten.{self.operator}` cannot be converted as it is used at "
+                f"{self.place}: {error}"
+            ) from error
+        if self.dtype is None:
+            return result
+        return jnp.asarray(result, jax.dtypes.canonicalize_dtype(self.dtype))
+
+
+def _look_up(arguments: Any, values: list) -> Any:
+    """Return arguments with all references and constants replaced by their arrays."""
+
+    def found(leaf: Any) -> Any:
+        if isinstance(leaf, Ref):
+            return values[leaf.index]
+        return leaf.array if isinstance(leaf, ConstantArray) else leaf
+
+    return jax.tree.map(found, arguments)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ConvertedProgram:
+    """The steps of a module's `forward`.
+
+    `program(tensors, *inputs)` computes the result. `tensors` are the parameters and
+    buffers of the module, by name. The inputs are reshaped to `self.inputs`, as
+    `forward` expects them, and the result to `self.shape`, which is (d,). Inputs that
+    are tuples or dicts (`self.structure`) count as their elements, in the order of
+    JAX's trees."""
+
+    tensors: tuple[str, ...]
+    inputs: tuple[tuple[int, ...], ...]
+    structure: Any
+    steps: tuple[OperatorCall, ...]
+    output: Ref | ConstantArray
+    shape: tuple[int, ...]
+
+    @functools.cached_property
+    def _text(self) -> str:
+        """Programs are compared as text, in which 2 differs from 2.0 and a tuple from a
+        `Ref`."""
+        return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, ConvertedProgram) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def uses_input(self, number: int) -> bool:
+        """Whether the input of this number (the first is 0) is used by any step."""
+        steps = [(step.arguments, step.options) for step in self.steps]
+        used = jax.tree.leaves((steps, self.output))
+        return Ref(len(self.tensors) + number) in used
+
+    def __call__(self, tensors: Mapping[str, Any], *inputs: Any) -> jax.Array:
+        values = [tensors[name] for name in self.tensors]
+        leaves = jax.tree.leaves(inputs)
+        values += [jnp.reshape(x, shape) for x, shape in zip(leaves, self.inputs)]
+        for step in self.steps:
+            values.append(step.run(values))
+        return jnp.reshape(_look_up(self.output, values), self.shape)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -137,32 +259,24 @@ _HINTS = {
 _RANDOM = "It draws random numbers; a differential equation needs a function."
 
 
-class Conversion(NamedTuple):
-    """A program and the values of the tensors that it uses, by name.
-
-    `parameters` are learned. `constants` are buffers, and parameters without
-    `requires_grad`."""
-
-    program: ConvertedProgram
-    parameters: dict[str, np.ndarray]
-    constants: dict[str, np.ndarray]
-
-
-def convert(module: torch.nn.Module, example: ExampleInputs) -> Conversion:
-    """Convert a module in double precision (see `double_copy`)."""
-    tensors = tensors_of(module)
+def convert(
+    module: torch.nn.Module, example: ExampleInputs
+) -> tuple[ConvertedProgram, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Convert a module in double precision (see `double_copy`). Return the program, and
+    by name the values of the parameters that are learned and of the constants that it
+    uses: buffers, and parameters without `requires_grad`."""
     learned = [name for name, p in module.named_parameters() if p.requires_grad]
     with double_precision():
         program = _translate(module, _export(module, example.inputs), example)
-        arrays = {name: tensor.detach().numpy() for name, tensor in tensors.items()}
-        parameters = {name: arrays[name].copy() for name in learned}
-        constants = {
-            name: arrays[name].copy()
-            for name in program.tensors
-            if name not in parameters
+        arrays = {
+            name: tensor.detach().numpy().copy()
+            for name, tensor in tensors_of(module).items()
         }
+        parameters = {name: arrays[name] for name in learned}
+        unlearned = [name for name in program.tensors if name not in parameters]
+        constants = {name: arrays[name] for name in unlearned}
         check_agreement(module, program, parameters, constants, example)
-    return Conversion(program, parameters, constants)
+    return program, parameters, constants
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -215,7 +329,11 @@ def _translate(
     on a tensor of the module is a constant, which torch computes now."""
     nodes = list(exported.graph.nodes)
     output = next(n for n in reversed(nodes) if n.op == "output").args[0][-1]
-    needed = _needed(output)
+    needed, waiting = set(), [output]
+    while waiting:  # The nodes that the output depends on.
+        if (node := waiting.pop()) not in needed:
+            needed.add(node)
+            waiting.extend(node.all_input_nodes)
     refs, tensors, inputs, constants = {}, [], [], {}
     first_names, kinds = _first_names(module), torch.export.graph_signature.InputKind
     for spec, node in zip(exported.graph_signature.input_specs, nodes):
@@ -262,17 +380,6 @@ def _first_names(module: torch.nn.Module) -> dict[str, str]:
     return {name: first[id(tensor)] for name, tensor in all_names}
 
 
-def _needed(output: Any) -> set:
-    """Return the nodes that the output depends on, and the output itself."""
-    needed, waiting = set(), [output]
-    while waiting:
-        node = waiting.pop()
-        if node not in needed:
-            needed.add(node)
-            waiting.extend(node.all_input_nodes)
-    return needed
-
-
 def _operator_name(node: Any) -> str:
     """Return the name of a node's operator in `OPERATORS`."""
     if node.target is operator.getitem:
@@ -291,11 +398,15 @@ def _step(
     if not has_several_results and not all(isinstance(n, int) for n in value.shape):
         hint = "The shape of its result depends on values of tensors."
         _raise_unsupported(module, node, hint)
-    options = {key: o for key, o in node.kwargs.items() if key not in _IGNORED_OPTIONS}
+    options = {
+        key: _argument(option, refs, constants)
+        for key, option in node.kwargs.items()
+        if key not in _IGNORED_OPTIONS
+    }
     return OperatorCall(
         _operator_name(node),
         _argument(node.args, refs, constants),
-        _argument(tuple(options.items()), refs, constants),
+        options,
         None if has_several_results else _dtype(value.dtype),
         _place(node),
     )
@@ -348,15 +459,3 @@ def _place(node: Any) -> str:
         for file, line, where, code in stack
     ]
     return users_line(frames) if frames else "a place that torch does not report"
-
-
-def module_with_values(
-    module: torch.nn.Module, arrays: Mapping[str, np.ndarray]
-) -> torch.nn.Module:
-    """Return a copy of a torch module with other values of its parameters."""
-    copied = copy.deepcopy(module)
-    parameters = dict(copied.named_parameters())
-    with torch.no_grad():
-        for name, array in arrays.items():
-            parameters[name].copy_(torch.from_numpy(np.array(array)))
-    return copied

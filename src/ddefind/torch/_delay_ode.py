@@ -2,18 +2,32 @@
 
 The layer converts its modules to JAX. Two autograd functions, `_Solve` and
 `_SolveGradient`, connect torch with the compiled code, and pass arrays as numpy arrays.
-"""
 
-from typing import Any, final
+A batch of B histories is solved as one equation with d * B components, in the order
+(d, B). The gradient of the weights, which all trajectories share, is then computed once
+and not B times. One delay is solved on the grid that is aligned with it, several on a
+mesh."""
 
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import keystr, tree_leaves_with_path, treedef_is_leaf
+from jax.tree_util import keystr, tree_leaves_with_path
 
-from .._engine.aligned.path import Grid, make_grid
-from .._engine.mesh.mesh import breaking_points, mesh_for
-from .._engine.runge_kutta import RK4, AbstractSolver
+import ddefind as dd
+
+from .._engine.aligned.march import System, solve_path
+from .._engine.aligned.path import DenseOutput, Grid, Points, make_grid
+from .._engine.aligned.reverse import reverse_march
+from .._engine.mesh.mesh import Mesh, breaking_points, mesh_for
 from .._engine.solution import check_steps, check_time
+from .._engine.solve import solve_mesh
+from .._loss.path_costs import PointCosts
 from .._util.errors import check_instance
 from ._check_module import (
     check_not_training,
@@ -25,9 +39,7 @@ from ._check_module import (
     torch,
     training_dependent_layers,
 )
-from ._compiled_solve import SolvePlan, Tensors, trajectory
-from ._convert import convert, tensors_of
-from ._converted_program import ConvertedProgram
+from ._convert import ConvertedProgram, convert, tensors_of
 
 _MAX_STEPS = 1 << 22
 # The shortest record on a mesh, if the only time is zero.
@@ -82,12 +94,12 @@ class DelayODE(torch.nn.Module):
         history: torch.nn.Module,
         tau: Any,
         *,
-        solver: AbstractSolver = RK4(),
+        solver: dd.AbstractSolver = dd.RK4(),
         steps_per_delay: int = 20,
         max_step: float | None = None,
     ):
         super().__init__()
-        check_instance("solver", solver, AbstractSolver, "RK4()")
+        check_instance("solver", solver, dd.AbstractSolver, "RK4()")
         # The tuple keeps torch from registering the copies as parts of this module.
         self._copies = double_copy("rhs", rhs), double_copy("history", history)
         _check_arguments(rhs, history)
@@ -112,10 +124,9 @@ class DelayODE(torch.nn.Module):
             history_example = find_history_inputs(history, shapes)
             delays = _delays(self.tau)
             rhs_example = find_rhs_inputs(rhs, history_example.dimension, delays)
-            self._programs[shapes] = (
-                convert(rhs, rhs_example).program,
-                convert(history, history_example).program,
-            )
+            rhs_program, *_ = convert(rhs, rhs_example)
+            history_program, *_ = convert(history, history_example)
+            self._programs[shapes] = rhs_program, history_program
         return self._programs[shapes]
 
     def forward(self, times: Any, *history_inputs: torch.Tensor) -> torch.Tensor:
@@ -125,17 +136,17 @@ class DelayODE(torch.nn.Module):
         times, inputs = _as_times(times), self._check_history_inputs(history_inputs)
         rhs, history = self._convert(tuple(tuple(u.shape[1:]) for u in inputs))
         batch = len(inputs[0]) if inputs else None
-        rhs_tensors, history_tensors = tensors_of(self.rhs), tensors_of(self.history)
-        delays, structure = jax.tree.flatten(_delays(self.tau))
-        return _Solve.apply(
-            SolvePlan(rhs, history, self.solver, batch),
-            (structure, self.steps_per_delay, self.max_step),
-            times,
-            *delays,
-            *(rhs_tensors[name] for name in rhs.tensors),
-            *(history_tensors[name] for name in history.tensors),
-            *inputs,
+        of_rhs, of_history = tensors_of(self.rhs), tensors_of(self.history)
+        tensors = Tensors(
+            _delays(self.tau),
+            {name: of_rhs[name] for name in rhs.tensors},
+            {name: of_history[name] for name in history.tensors},
+            inputs,
         )
+        leaves, structure = jax.tree.flatten(tensors)
+        plan = SolvePlan(rhs, history, self.solver, batch)
+        options = structure, self.steps_per_delay, self.max_step
+        return _Solve.apply(plan, options, times, *leaves)
 
     def _check_history_inputs(self, inputs: tuple) -> tuple[torch.Tensor, ...]:
         """Return the history's arguments as floating-point tensors with a batch
@@ -266,28 +277,28 @@ def _as_times(times: Any) -> torch.Tensor:
 
 @final
 class _Solve(torch.autograd.Function):
-    """The solve as an operation that autograd can differentiate. `tensors` are the
-    delays, the tensors of the right-hand side and of the history, and the history's
-    arguments."""
+    """The solve as an operation that autograd can differentiate. `leaves` are those of
+    `Tensors`."""
 
     @staticmethod
-    def forward(ctx, plan, options, times, *tensors):  # pyright: ignore
+    def forward(ctx, plan, options, times, *leaves):  # pyright: ignore
         structure, n, max_step = options
-        t, k = _array(times), structure.num_leaves
+        tau = jax.tree.unflatten(structure, leaves).tau
+        names = [f"tau{keystr(path)}" for path, _ in tree_leaves_with_path(tau)]
+        delays = list(map(_check_delay, names, jax.tree.leaves(tau)))
+        t = _array(times)
         order = np.argsort(t, kind="stable")
-        paths = tree_leaves_with_path(jax.tree.unflatten(structure, range(k)))
-        names = [f"tau{keystr(path)}" for path, _ in paths]
-        delays = [_check_delay(*each) for each in zip(names, tensors[:k])]
-        if max_step is None and treedef_is_leaf(structure):
+        if max_step is None and isinstance(tau, torch.Tensor):
             grid = _grid(t.max(), n, delays[0])
         else:
-            points = breaking_points(k, (), False, plan.solver.order)
+            points = breaking_points(len(delays), (), False, plan.solver.order)
             T = max(float(t.max()), _SHORTEST)
             grid = mesh_for(points, np.array(delays), names, T, n, max_step)
-        arrays = _pack(plan, structure, [_array(tensor) for tensor in tensors])
+        arrays = jax.tree.unflatten(structure, map(_array, leaves))
+        arrays = arrays._replace(tau=jax.tree.map(np.squeeze, arrays.tau))
         x, vjp = trajectory(plan, grid, t[order], arrays)
         ctx.solve = plan, order, vjp
-        ctx.save_for_backward(times, *tensors)
+        ctx.save_for_backward(times, *leaves)
         states = np.empty(x.shape)
         states[..., order, :] = x
         return torch.from_numpy(states).to(times)
@@ -311,7 +322,7 @@ class _SolveGradient(torch.autograd.Function):
         on_times, on_tensors = vjp(_array(cotangent)[..., order, :])
         unsorted = np.empty(len(order))
         unsorted[order] = on_times
-        cotangents = [unsorted, *_unpack(plan, on_tensors)]
+        cotangents = [unsorted, *jax.tree.leaves(on_tensors)]
         return tuple(
             torch.from_numpy(np.array(array)).to(tensor).reshape(tensor.shape)
             if is_needed
@@ -342,24 +353,157 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy().copy()
 
 
-def _pack(plan: SolvePlan, structure: Any, arrays: list) -> Tensors:
-    """Return the arrays that a trajectory depends on, from one list of all."""
-    first = structure.num_leaves
-    middle = first + len(plan.rhs.tensors)
-    end = middle + len(plan.history.tensors)
-    return Tensors(
-        jax.tree.unflatten(structure, [tau.reshape(()) for tau in arrays[:first]]),
-        dict(zip(plan.rhs.tensors, arrays[first:middle])),
-        dict(zip(plan.history.tensors, arrays[middle:end])),
-        tuple(arrays[end:]),
+# The forward and the backward pass, compiled by JAX.
+
+
+@final
+@dataclass(frozen=True)
+class SolvePlan:
+    """Everything about a solve that is not an array. JAX compiles once for each plan.
+
+    `batch` is the number of histories, or None for one without a batch axis."""
+
+    rhs: ConvertedProgram
+    history: ConvertedProgram
+    solver: dd.AbstractSolver
+    batch: int | None
+
+
+class Tensors(NamedTuple):
+    """The arrays that a trajectory depends on.
+
+    `rhs` and `history` are the tensors of the modules by name. `history_inputs` are the
+    arguments of the history after the time, each with a first axis over the batch."""
+
+    tau: Any
+    rhs: dict[str, Any]
+    history: dict[str, Any]
+    history_inputs: tuple
+
+
+@final
+class _Rhs(eqx.Module):
+    """The right-hand side for all components of a batch."""
+
+    tensors: dict[str, Any]
+    program: ConvertedProgram = eqx.field(static=True)
+    batch: int | None = eqx.field(static=True)
+
+    def __call__(self, x, y, tau, t):
+        def one(x, y):
+            return self.program(self.tensors, x, y, tau, t)
+
+        if self.batch is None:
+            return one(x, y)
+        x, y = jax.tree.map(lambda state: state.reshape(-1, self.batch), (x, y))
+        return jax.vmap(one, in_axes=-1, out_axes=-1)(x, y).ravel()
+
+
+@final
+class _History(eqx.Module):
+    """The history for all components of a batch."""
+
+    tensors: dict[str, Any]
+    inputs: tuple
+    program: ConvertedProgram = eqx.field(static=True)
+
+    def __call__(self, t):
+        def one(*inputs):
+            return self.program(self.tensors, t, *inputs)
+
+        if not self.inputs:
+            return one()
+        return jax.vmap(one, out_axes=-1)(*self.inputs).ravel()
+
+
+def _problem(plan: SolvePlan, tensors: Tensors) -> dd.Problem:
+    """Return the equation to solve."""
+    return dd.Problem(
+        _Rhs(tensors.rhs, plan.rhs, plan.batch),
+        _History(tensors.history, tensors.history_inputs, plan.history),
+        tensors.tau,
     )
 
 
-def _unpack(plan: SolvePlan, tensors: Tensors) -> list:
-    """Return the inverse of `_pack`."""
-    return [
-        *jax.tree.leaves(tensors.tau),
-        *(tensors.rhs[name] for name in plan.rhs.tensors),
-        *(tensors.history[name] for name in plan.history.tensors),
-        *tensors.history_inputs,
-    ]
+def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
+    """Reshape (times, d * B) to (B, times, d); without a batch nothing changes."""
+    return x if batch is None else x.reshape(len(x), -1, batch).transpose(2, 0, 1)
+
+
+def trajectory(
+    plan: SolvePlan, grid: Grid | Mesh, times: Any, tensors: Tensors
+) -> tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]:
+    """Return the states at `times`, which must be sorted, and the vector-Jacobian
+    product (VJP): from the cotangent of the states to those of times and tensors."""
+    if isinstance(grid, Mesh):
+        x, pull = _on_mesh(plan, grid, times, tensors)
+        return x, functools.partial(_pull, pull)
+    x, *solved = _on_grid(plan, grid, times, tensors)
+    vjp = functools.partial(_on_grid_vjp, plan, grid, times, tensors, solved)
+    return x, vjp
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _on_mesh(plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors) -> Any:
+    """Return the states, and their VJP as JAX gives it, a tree of arrays."""
+
+    def states(times: jax.Array, tensors: Tensors) -> jax.Array:
+        path = solve_mesh(_problem(plan, tensors), plan.solver, mesh, "reverse")
+        return _split_batch(jax.vmap(path)(times), plan.batch)
+
+    return jax.vjp(states, times, tensors)
+
+
+@jax.jit
+def _pull(pull: Any, cotangent: Any) -> Any:
+    return pull(cotangent)
+
+
+def _system(
+    plan: SolvePlan, grid: Grid, tensors: Tensors, T: Any
+) -> tuple[System, dd.Problem]:
+    """Return the equation to solve up to time T, and its parameters."""
+    problem = _problem(plan, tensors)
+    params, fixed = eqx.partition(problem, eqx.is_inexact_array)
+    return System(fixed, plan.solver, grid, T, problem.dimension), params
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _on_grid(
+    plan: SolvePlan, grid: Grid, times: jax.Array, tensors: Tensors
+) -> tuple[jax.Array, Any, Any]:
+    """Return the states, and the path and its last step, for `_on_grid_vjp`: a VJP of
+    JAX would keep much more, which makes the forward pass slower by a third."""
+    system, params = _system(plan, grid, tensors, times[-1])
+    path, last = solve_path(system, params, system.path())
+    x = jax.vmap(DenseOutput(grid, path, grid.step(tensors.tau), last))(times)
+    return _split_batch(x, plan.batch), path, last
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _on_grid_vjp(
+    plan: SolvePlan,
+    grid: Grid,
+    times: jax.Array,
+    tensors: Tensors,
+    solved: tuple[Any, Any],
+    cotangent: jax.Array,
+) -> tuple[jax.Array, Tensors]:
+    """Compute the VJP of `_on_grid`, by the adjoint."""
+    (path, last), (system, params) = solved, _system(plan, grid, tensors, times[-1])
+    if plan.batch is not None:  # the inverse of `_split_batch`
+        cotangent = cotangent.transpose(1, 2, 0).reshape(len(times), -1)
+
+    # The gradient of this cost is the cotangent.
+    def cost(x, value, weight, is_last):
+        return jnp.sum(value * x)
+
+    points = Points(times, cotangent, jnp.ones((len(times), 1)))
+    buffers = system.buffers()._replace(path=path)
+    path_cost = PointCosts(cost, system, points)
+    _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
+    dense_output = DenseOutput(grid, path, grid.step(tensors.tau), last)
+    derivatives = jax.vmap(dense_output.slope)(times)
+    history = gradient.history.tensors, gradient.history.inputs
+    on_tensors = Tensors(gradient.tau, gradient.rhs.tensors, *history)
+    return jnp.sum(cotangent * derivatives, axis=1), on_tensors

@@ -4,7 +4,7 @@ before a module is converted, so that ddefind can be used without it."""
 import copy
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from .._util.arrays import as_parameter
 if TYPE_CHECKING:
     import torch
 
-    from ._converted_program import ConstantArray, ConvertedProgram
+    from ._convert import ConstantArray, ConvertedProgram
 
 
 @final
@@ -84,8 +84,18 @@ class TorchModule:
 
     def __call__(self, *inputs: Any) -> jax.Array:
         """Compute the right-hand side F(x, y, tau, t), or the history X0(t)."""
-        if jax.tree.structure(inputs) != self._program.structure:
-            self._refuse_structure(inputs)
+        structure = self._program.structure
+        if jax.tree.structure(inputs) != structure:
+            wanted = structure.unflatten(["a tensor"] * structure.num_leaves)
+            if len(inputs) != len(wanted):
+                raise TypeError(
+                    f"{self!r} takes {len(wanted)} arguments, but got {len(inputs)}."
+                )
+            raise ValueError(
+                f"{self!r} was converted for {_describe_delays(wanted[2])}, but the "
+                f"problem has {_describe_delays(inputs[2])}. Give the same `tau` to "
+                "both: `Problem(from_torch(module, tau=tau), history, tau)`."
+            )
         if len(inputs) == 4 and jnp.shape(inputs[0]) != self._program.shape:
             shape = jnp.shape(inputs[0])
             raise ValueError(
@@ -95,20 +105,6 @@ class TorchModule:
             )
         constants = {name: constant.array for name, constant in self._constants}
         return self._program({**constants, **self._parameters}, *inputs)
-
-    def _refuse_structure(self, inputs: tuple) -> NoReturn:
-        wanted = self._program.structure.unflatten(
-            ["a tensor"] * self._program.structure.num_leaves
-        )
-        if len(inputs) != len(wanted):
-            raise TypeError(
-                f"{self!r} takes {len(wanted)} arguments, but got {len(inputs)}."
-            )
-        raise ValueError(
-            f"{self!r} was converted for {_describe_delays(wanted[2])}, but the "
-            f"problem has {_describe_delays(inputs[2])}. Give the same `tau` to both: "
-            "`Problem(from_torch(module, tau=tau), history, tau)`."
-        )
 
     def network_of(self, parameter: str) -> str | None:
         """Return the outermost layer of `torch.nn` that a parameter belongs to, such as
@@ -122,10 +118,14 @@ class TorchModule:
 
     def to_torch(self) -> "torch.nn.Module":
         """Copy the original torch module, with the present parameter values."""
-        from ._convert import module_with_values
+        import torch
 
-        arrays = {name: np.asarray(a) for name, a in self._parameters.items()}
-        return module_with_values(self._origin.module, arrays)
+        module = copy.deepcopy(self._origin.module)
+        parameters = dict(module.named_parameters())
+        with torch.no_grad():
+            for name, array in self._parameters.items():
+                parameters[name].copy_(torch.from_numpy(np.array(array)))
+        return module
 
 
 def from_torch(
@@ -170,8 +170,7 @@ def from_torch(
         find_rhs_inputs,
         required_arguments,
     )
-    from ._convert import convert
-    from ._converted_program import ConstantArray
+    from ._convert import ConstantArray, convert
 
     copied = double_copy("module", module)
     arguments = required_arguments(module)
@@ -206,20 +205,16 @@ def _about_unused(
     """Return a message for each delayed state that a right-hand side does not use."""
     from ._convert import input_names
 
-    names = input_names(module, program.structure)
+    names, count = input_names(module, program.structure), delay_count(tau)
     forward = f"`{type(module).__name__}.forward`"
-    count = delay_count(tau)
-    unused = [number for number in range(count) if not program.uses_input(1 + number)]
-    if not is_several(tau):
-        return [
-            f"{forward} does not use `{names[1]}`, the delayed state: the equation has "
-            "no delay, and data cannot determine `tau`."
-            for _ in unused
-        ]
     return [
-        f"{forward} does not use `{names[1 + number]}`: the equation does not have "
-        f"this delay, and data cannot determine `{names[1 + count + number]}`."
-        for number in unused
+        f"{forward} does not use `{names[number]}`: the equation does not have this "
+        f"delay, and data cannot determine `{names[count + number]}`."
+        if is_several(tau)
+        else f"{forward} does not use `{names[number]}`, the delayed state: the "
+        "equation has no delay, and data cannot determine `tau`."
+        for number in range(1, 1 + count)
+        if not program.uses_input(number)
     ]
 
 

@@ -25,7 +25,7 @@ class Known:
     kind: str
     problem: dd.Problem
     T: float
-    source: str
+    source: str = "collocation at two tolerances: 14 digits agree"
     exact: Callable[[np.ndarray], Any] | None = None
     values: dict[float, list[float]] | None = None
     stiff: bool = False
@@ -60,6 +60,12 @@ class Known:
 def stack(*components: Any) -> jax.Array:
     """A state from its components."""
     return jnp.stack([jnp.asarray(component, float) for component in components])
+
+
+def table(text: str, d: int) -> dict[float, list[float]]:
+    """The states at some times, from a text of each time and its `d` components."""
+    numbers = np.array(text.split(), float).reshape(-1, d + 1)
+    return {t: state for t, *state in numbers.tolist()}
 
 
 def after(start: float, function: Callable[..., Any]) -> Callable[..., Any]:

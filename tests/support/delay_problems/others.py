@@ -86,8 +86,7 @@ def _threshold():
 
 
 def _threshold_solution(t):
-    first = _threshold()[1]
-    tau = np.full(np.shape(t), first)
+    tau = np.full(np.shape(t), _threshold()[1])
     for _ in range(100):
         late = t - tau
         value = _developed(t) - _developed(late) - 1.0
