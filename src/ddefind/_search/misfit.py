@@ -17,7 +17,7 @@ determine: the model could have used it. A parameter with a prior counts by the 
 that its prior does not determine, so that k need not be a whole number."""
 
 import abc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
@@ -25,14 +25,13 @@ import jax
 import numpy as np
 
 from .._problem.free_parameters import FreeParameters
-from .levenberg_marquardt import Convergence, NormalEquations, Priors
+from .levenberg_marquardt import Convergence, Priors
 
 if TYPE_CHECKING:
     from .._data.study_data import StudyData
     from .._engine.aligned.path import Points
     from .._engine.aligned.sensitivity import AbstractSensitivity
     from .batches import RefinedFits, SearchResult
-    from .normal_equations import LeastSquaresModel
     from .search import DirectedSearch
     from .setup import FitSetup
 
@@ -63,43 +62,23 @@ class AbstractMisfit(eqx.Module):
     # Whether many data sets can be searched for together.
     is_plain: eqx.AbstractVar[bool]
 
-    # In compiled programs. The `place` of an experiment in the data are the number of
-    # its first point and the first one after it, and its last time.
+    # In compiled programs: at the free values `theta` of a `LeastSquaresModel`, with
+    # the arguments of `normal_equations`. The `place` of an experiment in the data are
+    # the number of its first point and the first one after it, and its last time.
 
     @abc.abstractmethod
-    def equations(
-        self,
-        model: "LeastSquaresModel",
-        theta: jax.Array,
-        points: Any,
-        place: Any,
-        steps: Any,
-        memory: Any,
-    ) -> tuple[NormalEquations, Any]:
-        """Compute the normal equations of one experiment, without priors."""
+    def equations(self, model, theta, points, place, steps, memory) -> Any:
+        """Compute the normal equations of one experiment, without priors; return also
+        the last memory."""
 
     @abc.abstractmethod
-    def linearise(
-        self,
-        model: "LeastSquaresModel",
-        theta: jax.Array,
-        points: Any,
-        steps: Any,
-        memory: Any,
-    ) -> tuple[Any, Any]:
+    def linearise(self, model, theta, points, steps, memory) -> Any:
         """Compute what a step of Levenberg and Marquardt's method needs, of all
-        experiments and with priors: normal equations, or rows that are stored."""
+        experiments and with priors: normal equations, or rows that are stored; return
+        also the last memory."""
 
     @abc.abstractmethod
-    def matched(
-        self,
-        model: "LeastSquaresModel",
-        theta: jax.Array,
-        target: Any,
-        priors: Priors | None,
-        start: Callable[..., jax.Array],
-        visit: Callable[..., Any],
-    ) -> Any:
+    def matched(self, model, theta, target, priors, start, visit) -> Any:
         """Compute the same for gradient matching, from the weighted rows [r, J] at time
         zero and at all other times: see `gradient_matching.py`."""
 

@@ -73,50 +73,22 @@ class AbstractExperiments(eqx.Module):
         """Return the model, the free values and the tree of the first experiment."""
 
     @abc.abstractmethod
-    def each(
-        self,
-        model: "LeastSquaresModel",
-        theta: jax.Array,
-        end: Any,
-        function: Callable[..., Any],
-        *trees: Any,
-    ) -> Any:
+    def each(self, model, theta, end, function, *trees) -> Any:
         """Stack `function(part, local values, end, *trees)` of all experiments; a
         single one ends at the time `end`."""
 
     @abc.abstractmethod
-    def sum(
-        self,
-        model: "LeastSquaresModel",
-        theta: jax.Array,
-        whole: Any,
-        quantities: int,
-        function: Callable[..., tuple[NormalEquations, Any]],
-        tree: Any,
-        memory: Any,
-    ) -> tuple[NormalEquations, Any]:
-        """Add up `function(part, local values, place, tree, memory)`, equations of as
-        many `quantities`; return also the last memory."""
+    def sum(self, model, theta, whole, quantities, function, tree, memory) -> Any:
+        """Add up the normal equations `function(part, local values, place, tree,
+        memory)`, of as many `quantities`; return also the last memory."""
 
     @abc.abstractmethod
-    def observed(
-        self,
-        model: "LeastSquaresModel",
-        theta: jax.Array,
-        points: Points,
-        steps: Any,
-        memory: Any,
-    ) -> tuple[jax.Array, Any]:
-        """Compute what is observed at the points, with derivatives, [N, k, 1 + p]."""
+    def observed(self, model, theta, points, steps, memory) -> Any:
+        """Compute what is observed at the points, with derivatives, [N, k, 1 + p];
+        return also the last memory."""
 
     @abc.abstractmethod
-    def stacked(
-        self,
-        model: "LeastSquaresModel",
-        theta: jax.Array,
-        function: Callable[..., jax.Array],
-        tree: Any,
-    ) -> jax.Array:
+    def stacked(self, model, theta, function, tree) -> jax.Array:
         """Stack the rows [..., 1 + p] of `function(part, local values, tree)`."""
 
 
