@@ -21,6 +21,11 @@ HEAVY += ("pandas", "numpyro", "arviz")
 # is said in the commit.
 MOST_FILES, LONGEST_CHAIN = 259, 25
 MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 112}
+# The folders that use the package, and how many names they import that are not public.
+SATELLITES, MOST_PRIVATE_NAMES = (
+    ("_cli", "_discovery", "_sweeps", "paper", "torch"),
+    107,
+)
 PARTS = parts()
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -61,6 +66,23 @@ def longest_chain() -> list[str]:
 def test_the_longest_chain_of_imports():
     chain = longest_chain()
     assert len(chain) <= LONGEST_CHAIN, " > ".join(chain)
+
+
+def private_names(folder: str) -> set[tuple[str, str]]:
+    """The names that a folder imports from others, by their modules."""
+    found = set()
+    for path in PARTS[folder].files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level > 1 and node.module:
+                found |= {(node.module, alias.name) for alias in node.names}
+    return {(module, name) for module, name in found if not module.startswith("_util")}
+
+
+def test_satellites_import_few_names():
+    """The folders that use the package do so by its public names; of others they share
+    ever fewer. What serves all folders does not count."""
+    names = set().union(*map(private_names, SATELLITES))
+    assert len(names) <= MOST_PRIVATE_NAMES
 
 
 @pytest.mark.parametrize("use", USES)
