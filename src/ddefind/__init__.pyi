@@ -65,11 +65,7 @@ from ._loss.losses import (
     SumOfSquares as SumOfSquares,
 )
 from ._problem.doses import Dose as Dose, SetState as SetState
-from ._problem.general_delays import (
-    Delay as Delay,
-    GammaDelay as GammaDelay,
-    UniformDelay as UniformDelay,
-)
+from ._problem.general_delays import Delay as Delay
 from ._problem.history import (
     AbstractHistory as AbstractHistory,
     Affine as Affine,
@@ -80,6 +76,7 @@ from ._problem.history import (
     Smooth as Smooth,
 )
 from ._problem.inputs import Input as Input
+from ._problem.kernels import GammaDelay as GammaDelay, UniformDelay as UniformDelay
 from ._problem.network import Network as Network
 from ._problem.parameters import (
     Fixed as Fixed,

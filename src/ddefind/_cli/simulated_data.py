@@ -49,9 +49,8 @@ _PRECISION, _STEP_SIZES = 1e-6, 5
 # The tolerances of adaptive steps: of the solution to compare with, and of solutions
 # for gradients.
 _FINEST, _GRADIENT_TOLERANCE = 1e-10, 1e-9
-# The ranges of random values: of most parameters, and, by role, of the shape of a gamma
-# distribution and of the shortest delay in a uniform one.
-_USUAL, _RANGES = (0.5, 1.5), {"shape": (1.0, 3.0), "low": (0.0, 0.5)}
+# The range of random values of most parameters.
+_USUAL = 0.5, 1.5
 
 
 def simulated_experiments(
@@ -396,7 +395,7 @@ def _random_values(
     if isinstance(model, dd.Problem):
         return {}
     roles = {array.short: array.role for array in parameter_arrays(model.blank)}
-    ranges = {name: _RANGES.get(str(role), _USUAL) for name, role in roles.items()}
+    ranges = {name: role.drawn for name, role in roles.items() if role and role.drawn}
     return {
         name: random.uniform(*ranges.get(name, _USUAL))
         for name in unknown(model, given)

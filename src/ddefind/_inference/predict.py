@@ -203,16 +203,17 @@ def _with_parameters(
     like = np.array(free.like)
     is_given = np.zeros(len(theta), bool)
     positive = [array.first for array in free.arrays if array.is_positive]
-    shapes = [array.first for array in free.arrays if array.role == "shape"]
+    roles = {array.first: array.role for array in free.arrays}
     for key, value in parameters.items():
         elements = find(key, list(free.arrays))
         for element, number in zip(elements, finite_numbers(key, value, len(elements))):
             if element in positive and number <= 0:
                 raise ValueError(f"`{key}` must be positive, but got {number:g}.")
-            if element in shapes and number < 1:
+            role = roles.get(element)
+            if role and role.usual and number < role.usual[0]:
                 raise ValueError(
-                    f"`{key}` is the shape of a gamma distribution, which is at least "
-                    f"1, but got {number:g}."
+                    f"`{key}` is {role.title}, which is at least {role.usual[0]:g}, "
+                    f"but got {number:g}."
                 )
             vector[like == like[element]] = number
             source = free.source[element]

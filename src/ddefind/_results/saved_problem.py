@@ -25,7 +25,7 @@ from .._equation.equation import Equation, equation
 from .._equation.given_tables import FormulaInput
 from .._equation.network_names import given_networks
 from .._equation.problem_text import equation_of
-from .._problem import general_delays, history
+from .._problem import general_delays, history, kernels
 from .._problem.delays import AbstractDelay
 from .._problem.doses import Doses, Event, Quantity
 from .._problem.inputs import AbstractInput, Input
@@ -217,6 +217,7 @@ _CLASSES = {
     **{f"models.{name}": cls for name, cls in _MODELS.items()},
     **_final_classes(history, history.AbstractHistory),
     **_final_classes(general_delays, AbstractDelay),
+    **_final_classes(kernels, AbstractDelay),
     "NetworkRhs": NetworkRhs,
 }
 # The classes that are made of one network, and how they are made of it.

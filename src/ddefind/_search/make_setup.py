@@ -16,7 +16,7 @@ from .._data.study_data import StudyData
 from .._engine.adaptive.methods import AbstractAdaptive
 from .._engine.mesh.mesh import has_switches, points_of
 from .._engine.runge_kutta import AbstractSolver
-from .._problem.delays import delay_count, delay_names, is_delay
+from .._problem.delays import DELAY, delay_count, delay_names, is_delay
 from .._problem.doses import check_dose_times
 from .._problem.driving import any_inputs, check_covered, earliest_known
 from .._problem.free_parameters import (
@@ -91,7 +91,7 @@ def _bound_by_inputs(
     if not any_inputs(problem):
         return
     leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
-    numbers = iter(array for array in free.arrays if array.role == "delay")
+    numbers = iter(array for array in free.arrays if array.role == DELAY)
     values, names = parameter_vector(problem), delay_names(problem.tau)
     # A delay that is computed has no bounds: where an input is not known, the sum of
     # squares is no number.
@@ -169,8 +169,8 @@ def make_setup(
         bound_delay(data, bounds, j, free.names[j])
     _bound_by_inputs(problem, data, free, bounds, is_given)
     _bound_doses(problem, data, free, bounds)
-    for j in free.shapes:
-        bound_shape(bounds, j)
+    for j, usual in free.shapes.items():
+        bound_shape(bounds, j, usual)
     bound_noise(problem, data, free, bounds)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)

@@ -30,9 +30,14 @@ from .._data.study_data import Records, parts_of
 from .._engine.adaptive.methods import AbstractAdaptive
 from .._engine.aligned.path import Points
 from .._engine.aligned.sensitivity import COARSE, USUAL
-from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
+from .._problem.delays import (
+    AbstractConstantDelay,
+    AbstractDistributedDelay,
+    delay_names,
+    is_delay,
+)
 from .._problem.free_parameters import JointParameters
-from .._problem.general_delays import AbstractKernel, is_general, typical_delays
+from .._problem.general_delays import is_general, typical_delays
 from .._problem.network_weights import weights_of
 from .._problem.problem import Problem
 from .._util import wording
@@ -295,7 +300,7 @@ class FitSetup:
         tau = self.model.problem.tau
         leaves = jax.tree.leaves(tau, is_leaf=is_delay)
         names = delay_names(tau)
-        kinds = AbstractConstantDelay | AbstractKernel
+        kinds = AbstractConstantDelay | AbstractDistributedDelay
         return {names[q]: q for q, leaf in enumerate(leaves) if isinstance(leaf, kinds)}
 
     def check_guess(self) -> None:
