@@ -265,11 +265,11 @@ def _compared(before: Uncertainty, after: Uncertainty) -> tuple[float, float, fl
     """Compare two fits: their sums of squares without priors, and the p-value of the
     difference."""
     noise = before.search_result.noise
-    squares = tuple(
+    first, last = (
         each.setup.misfit.without_priors(each, noise) for each in (before, after)
     )
     k = [each.setup.effective_dimension(each.information) for each in (before, after)]
     more = max(k[1] - k[0], 1e-3)
-    fall = max(squares[0] - squares[1], 0.0)
+    fall = max(first - last, 0.0)
     freedom = max(before.setup.count - k[1], 1.0)
-    return *squares, before.setup.p_of_fall(fall, more, squares[1], freedom)
+    return first, last, before.setup.p_of_fall(fall, more, last, freedom)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, final
 import jax.numpy as jnp
 import numpy as np
 
+from .._data.data import Data
 from .._engine.adaptive.methods import AbstractAdaptive, Radau
 from .._engine.solution import Solution, observed
 from .._problem.problem import Problem
@@ -87,7 +88,7 @@ class AbstractSystem(abc.ABC):
 
     @abc.abstractmethod
     def profile(
-        self, uncertainty: Uncertainty, j: int, level: float, found: FoundEnds
+        self, uncertainty: Uncertainty, j: int, level: float, found: FoundEnds | None
     ) -> Profile:
         """Return the profile of free value j."""
 
@@ -127,9 +128,12 @@ class AbstractSystem(abc.ABC):
     # What is said of a fit.
 
     kind_of_residuals: ClassVar[str]
-    # Why steps could not be checked, and what may be done about correlated residuals.
+    # Why steps could not be checked.
     why_unchecked: ClassVar[str]
-    about_correlation: ClassVar[str]
+
+    @abc.abstractmethod
+    def about_correlation(self) -> str:
+        """Return what may be done about correlated residuals."""
 
     @abc.abstractmethod
     def method(self, starts: int, seed: int) -> str:
@@ -171,9 +175,6 @@ class Undisturbed(AbstractSystem):
     process_sd: ClassVar[None] = None
     kind_of_residuals: ClassVar[str] = ""
     why_unchecked: ClassVar[str] = "finer ones failed"
-    about_correlation: ClassVar[str] = (
-        f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
-    )
 
     def uncertainty(self, setup, result):
         return Uncertainty(setup, result)
@@ -228,6 +229,11 @@ class Undisturbed(AbstractSystem):
             stiff = ", for stiff equations" if isinstance(solver, Radau) else ""
             lines.append(f"Solved by {name}, with adaptive steps{stiff}.")
         return lines
+
+    def about_correlation(self):
+        return (
+            f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
+        )
 
     def about_steps(self, solver):
         if not isinstance(solver, AbstractAdaptive):
@@ -298,7 +304,6 @@ class Disturbed(AbstractSystem):
         "data minus what was expected from the values before, in units of its error"
     )
     why_unchecked: ClassVar[str] = "shorter ones take too long"
-    about_correlation: ClassVar[str] = ""
 
     @property
     def process_sd(self) -> np.ndarray:
@@ -378,6 +383,7 @@ class Disturbed(AbstractSystem):
         if parameters:
             self.check_draws("`predict` with other `parameters`")
         setup, noise = uncertainty.setup, uncertainty.search_result.noise
+        assert isinstance(setup.data, Data)
         fit = rebuild(setup, uncertainty.theta, self.process, noise)
         mean, sd = path_at(fit, self.process.is_relative, times)
         noise = np.where(setup.measured, noise, 0.0)
@@ -434,6 +440,9 @@ class Disturbed(AbstractSystem):
             f"Process noise (estimated), per square root of time: {noise}. By multiple "
             f"shooting; {seconds:.2g} s."
         ]
+
+    def about_correlation(self):
+        return ""
 
     def about_steps(self, solver):
         return "Fit a part of the record, for which shorter steps are possible."

@@ -72,7 +72,7 @@ def cautions(fit: "Estimate", assessment: "Assessment") -> list[str]:
     failures = failed(list(assessment.checks))
     sentences += [_failed_test(fit, test, what) for test in failures]
     if any(test.test == WHITE for test in failures):
-        sentences.append(fit.system.about_correlation)
+        sentences.append(fit.system.about_correlation())
     sentences.append(_other_history(fit, assessment))
     return [sentence for sentence in sentences if sentence]
 

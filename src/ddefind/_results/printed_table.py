@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._data.study_data import parts_of
 from .._inference.identifiability import DETERMINED, NOT_DETERMINED, NOT_JUDGED, reasons
 from .._problem.network_weights import named_indices, without_weights
 from .._util import wording
@@ -192,8 +193,8 @@ def _about_experiments(fit: "Estimate") -> list[str]:
     """Name the experiments of a study, and the parameters that differ among them."""
     if not fit.experiments:
         return []
-    counts = [int(np.isfinite(part.x).sum()) for part in fit.data.parts]
-    named = [f"{label} ({n})" for label, n in zip(fit.data.labels, counts)]
+    counts = [int(np.isfinite(part.x).sum()) for part in parts_of(fit.data)]
+    named = [f"{label} ({n})" for label, n in zip(fit.experiments, counts)]
     local = dict.fromkeys(name.split("@")[0] for name in fit.names if "@" in name)
     shared = [name for name in fit.names if "@" not in name]
     text = f"{len(named)} experiments (numbers of values): {listed(named)}."

@@ -381,7 +381,8 @@ class Likelihood(AbstractMisfit):
                 'With a noise model `kind` must be "parametric": the noise differs '
                 "from value to value."
             )
-        times, _, weights, below = fit.search_result.points
+        points: Any = fit.search_result.points
+        times, _, weights, below = points
 
         def simulate(part: FitSetup, theta: np.ndarray, fitted: np.ndarray):
             return _simulated(part, theta, fitted, n, random)

@@ -51,7 +51,7 @@ class AbstractFitted(Protocol):
     @property
     def search_result(self) -> "SearchResult": ...
     @property
-    def freedom(self) -> int: ...
+    def freedom(self) -> Any: ...
     @property
     def information(self) -> np.ndarray: ...
 
@@ -59,8 +59,10 @@ class AbstractFitted(Protocol):
 class AbstractMisfit(eqx.Module):
     """What a fit makes small, and how it is found."""
 
-    # Whether many data sets can be searched for together.
-    is_plain: eqx.AbstractVar[bool]
+    @property
+    @abc.abstractmethod
+    def is_plain(self) -> bool:
+        """Whether many data sets can be searched for together."""
 
     # In compiled programs: at the free values `theta` of a `LeastSquaresModel`, with
     # the arguments of `normal_equations`. The `place` of an experiment in the data are

@@ -235,8 +235,8 @@ class Experiments(AbstractExperiments):
     def observed(self, model, theta, points, steps, memory):
         def fill(e, carry):
             table, memory = carry
-            here = self._part(model, e, theta)
-            return _fill(*here, points, pick(steps, e), memory, table)
+            part, local, place = self._part(model, e, theta)
+            return _fill(part, local, place, points, pick(steps, e), memory, table)
 
         count = points.values.shape[0]
         table = jnp.zeros((*points.values.shape, 1 + self.known.shape[1]))

@@ -101,10 +101,6 @@ class StoredRows(NamedTuple):
         shared = _SHARE_OF_LARGEST * jnp.sqrt(self.weight * largest)
         return jnp.where(has_prior, shared, jnp.sqrt(diagonal))
 
-    @property
-    def is_plain(self) -> bool:
-        return not self.stores_rows
-
     def equations(self, exist: jax.Array) -> NormalEquations:
         """Return the normal equations, infinite where they do not `exist`."""
         gram = self.rows.T @ self.rows
@@ -494,8 +490,8 @@ class Squares(AbstractMisfit):
         remedy = f"Give {given} that grows {'more ' if is_known else ''}with the level"
         other, size = "", "the given" if is_known else "one"
         if np.nanmin(setup.data.x[:, setup.data.names.index(quantity)]) > 0:
-            models = wording.noise("proportional"), wording.noise("lognormal")
-            other = f", or fit with {' or '.join(models)}"
+            one, another = wording.noise("proportional"), wording.noise("lognormal")
+            other = f", or fit with {one} or {another}"
         about = f"intervals, which assume noise of {size} size, are approximate. "
         return about + remedy, other
 
