@@ -7,6 +7,7 @@ import argparse
 import time
 
 from . import (
+    adaptive,
     fits,
     gpu,
     least_squares,
@@ -29,7 +30,7 @@ SECTIONS = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         *(structured, text, fits, least_squares, neural),
-        *(several_delays, torch, scaling, startup, xla_flag),
+        *(several_delays, adaptive, torch, scaling, startup, xla_flag),
         *(many, gpu, neural_laplace, neural_fits, torchdde),
     )
 }

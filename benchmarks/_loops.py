@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import lax
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
+from ddefind._engine.aligned.engine import AlignedEngine
 from ddefind._engine.aligned.path import make_grid
-from ddefind._loss.gradients import loss_value
+from ddefind._engine.engine import System
 
 from ._cases import STEPS_PER_DELAY, Case
 
@@ -23,7 +23,8 @@ def _setup(case: Case, loss, n: int):
     grid = make_grid(
         case.problem.initial is not None, case.data.T, n, float(case.problem.tau)
     )
-    system = System(fixed, dd.RK2(), grid, case.data.T, case.problem.dimension)
+    engine = AlignedEngine(dd.RK2())
+    system = System(fixed, engine, grid, case.data.T, case.problem.dimension)
     return system, params, jax.tree.map(jnp.asarray, loss.prepare(case.data))
 
 
@@ -42,7 +43,8 @@ def gradient_loop(case: Case, loss, epochs: int, n: int = STEPS_PER_DELAY):
             _, slope, buffers = dd.Discrete()(system, loss, target, params, buffers)
             return jax.tree.map(lambda p, g: p - RATE * g, params, slope), buffers
 
-        return lax.fori_loop(0, epochs, epoch, (params, system.buffers()))[0]
+        carry = params, system.engine.buffers(system)
+        return lax.fori_loop(0, epochs, epoch, carry)[0]
 
     return _compiled(descend, params, target)
 
@@ -55,10 +57,11 @@ def value_loop(case: Case, loss, epochs: int, n: int = STEPS_PER_DELAY):
         def epoch(_, carry):
             tau, path = carry
             moved = eqx.tree_at(lambda p: p.tau, params, tau)
-            value, path = loss_value(system, loss, target, moved, path)
+            cost = loss.path_cost(system, target)
+            value, path = system.engine.loss(system, cost, moved, path)
             return tau - RATE * value, path
 
-        start = params.tau, system.buffers().path
+        start = params.tau, system.engine.path(system)
         return lax.fori_loop(0, epochs, epoch, start)[0]
 
     return _compiled(evaluate, params, target)

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import ddefind as dd
+from ddefind._engine.aligned.engine import CAPACITY
 from ddefind._search.batches import refine
-from ddefind._search.setup import CAPACITY
 from ddefind._util.arrays import write
 from ddefind.paper import EXPERIMENTS, Experiment
 

@@ -10,12 +10,12 @@ import numpy as np
 from jax import lax
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
-from ddefind._engine.engine import time_grid
+from ddefind._engine.choose import engine_for
+from ddefind._engine.engine import System
+from ddefind._engine.mesh.engine import MESH_CAPACITY
 from ddefind._problem.parameters import parameter_vector
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations
-from ddefind._search.setup import MESH_CAPACITY
 
 from ._loops import RATE
 from ._report import Row, microseconds
@@ -29,9 +29,9 @@ _TIMES = np.linspace(0.0, _END, 101)
 
 
 @eqx.filter_jit
-def _descend(problem: dd.Problem, target, grid) -> dd.Problem:
+def _descend(problem: dd.Problem, target, engine, grid) -> dd.Problem:
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    system = System(fixed, dd.RK4(), grid, jnp.asarray(_END), problem.dimension)
+    system = System(fixed, engine, grid, jnp.asarray(_END), problem.dimension)
     route, loss = dd.Discrete(), dd.SumOfSquares()
 
     def epoch(_, carry):
@@ -72,13 +72,16 @@ def _jobs(delays: int, d: int) -> dict[str, Callable[[], object]]:
     problem = _problem(delays, d)
     data = dd.Data(_TIMES, np.ones((len(_TIMES), d)))
     step = None if delays == 1 else _DELAYS[0] / 10
-    grid = time_grid(problem, _END, dd.RK4(), 10, step)
+    engine = engine_for(problem, dd.RK4(), _END, step)
+    grid = engine.grid(problem, _END, 10)
     target = dd.SumOfSquares().prepare(data)
     setup, _ = make_setup(problem, data, None, dd.RK4(), 10)
     theta, points = jnp.asarray(parameter_vector(problem)), setup.points(np.ones(d))
     n = jnp.asarray(10 if delays == 1 else 100)
     return {
-        "gradient": lambda: jax.block_until_ready(_descend(problem, target, grid)),
+        "gradient": lambda: jax.block_until_ready(
+            _descend(problem, target, engine, grid)
+        ),
         "least squares": lambda: jax.block_until_ready(
             _linearise(setup.model, theta, points, n)
         ),

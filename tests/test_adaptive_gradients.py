@@ -9,8 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
-from ddefind._engine.adaptive.solution import AdaptiveRoom
-from ddefind._fitting.descent_batches import AdaptiveRooms
+from ddefind._engine.adaptive.engine import AdaptiveEngine, AdaptiveRoom, AdaptiveRooms
 from ddefind._loss.gradients import loss_and_gradient
 from support.repeats import mostly_slow
 
@@ -131,7 +130,7 @@ def test_no_solution_is_a_sentence_outside_and_nan_inside(gradient):
     with pytest.raises(ValueError, match="delay `tau` becomes negative: it is -"):
         dd.value_and_grad(problem, DATA, gradient=gradient)
     target, T = loss.prepare(DATA), jnp.asarray(DATA.T)
-    method = loss, gradient, dd.Tsit5(), AdaptiveRoom()
+    method = loss, gradient, AdaptiveEngine(dd.Tsit5()), AdaptiveRoom()
     value, slopes = loss_and_gradient(problem, target, T, *method)
     assert np.isnan(value) and np.all(np.isnan(ravel_pytree(slopes)[0]))
 

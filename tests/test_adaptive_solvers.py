@@ -1,5 +1,5 @@
-"""`Tsit5`, `Radau` and `solver="auto"`: order, accuracy, the choice, and failures that
-are sentences."""
+"""The adaptive solvers and `solver="auto"`: order, accuracy, the choice, and failures
+that are sentences."""
 
 import equinox as eqx
 import jax
@@ -9,10 +9,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import ddefind as dd
-from ddefind._engine.adaptive.methods import RADAU_A, RADAU_C, Stages
+from ddefind._engine.adaptive.radau import _A as RADAU_A
 from support.fits import simulated, unchecked
-
-STAGES = Stages()
 
 
 def decay(delay):
@@ -22,31 +20,74 @@ def decay(delay):
 DECAY = decay(1.0)
 
 
-def order_conditions(b, a, c):
-    """How far the weights `b` are from each of the 17 conditions of order 5."""
-    ac, ac2, aac = a @ c, a @ c**2, a @ (a @ c)
-    found = [b.sum(), b @ c, b @ c**2, b @ ac, b @ c**3, b @ (c * ac), b @ ac2]
-    found += [b @ aac, b @ c**4, b @ (c**2 * ac), b @ (c * ac2), b @ (c * aac)]
-    found += [b @ ac**2, b @ (a @ c**3), b @ (a @ (c * ac)), b @ (a @ ac2)]
-    found += [b @ (a @ aac)]
-    trees = [1, 2, 3, 6, 4, 8, 12, 24, 5, 10, 15, 30, 20, 20, 40, 60, 120]
-    orders = np.array([1, 2, 3, 3, 4, 4, 4, 4] + [5] * 9)
-    return np.array(found), 1 / np.array(trees), orders
+def rooted_trees(most):
+    """All rooted trees with up to this many nodes, each as the numbers of its
+    branches, with their numbers of nodes."""
+    trees, sizes = [()], [1]
+
+    def branches(total, first):
+        if total == 0:
+            yield ()
+        for number in range(first, len(trees)):
+            if sizes[number] <= total:
+                for rest in branches(total - sizes[number], number):
+                    yield number, *rest
+
+    for size in range(2, most + 1):
+        new = list(branches(size - 1, 0))
+        trees += new
+        sizes += [size] * len(new)
+    return trees, np.array(sizes)
+
+
+def order_conditions(b, a, order):
+    """Both sides of each of Butcher's conditions of an order for the weights `b`, and
+    their numbers of nodes."""
+    trees, sizes = rooted_trees(order)
+    weights, densities = [], []
+    for tree, size in zip(trees, sizes):
+        weights.append(
+            np.prod([a @ weights[n] for n in tree], axis=0) * np.ones(len(a))
+        )
+        densities.append(size * np.prod([densities[n] for n in tree]))
+    return np.array(weights) @ b, 1 / np.array(densities), sizes
 
 
 @pytest.mark.parametrize("u", [0.1, 0.37, 0.8, 1.0])
-def test_the_pieces_of_tsit5_have_order_5_everywhere(u):
-    weights = STAGES.piece @ u ** np.arange(1, 6)
-    found, wanted, orders = order_conditions(weights, STAGES.a, STAGES.c)
-    np.testing.assert_allclose(found, wanted * u**orders, atol=1e-14)
+@pytest.mark.parametrize("solver, order", [(dd.Tsit5, 5), (dd.DOP853, 7)])
+def test_the_pieces_of_explicit_pairs_have_their_order_everywhere(solver, order, u):
+    pair = solver.pair
+    np.testing.assert_allclose(pair.a.sum(axis=1), pair.c, atol=1e-14)
+    weights = pair.piece @ u ** np.arange(1, pair.piece.shape[1] + 1)
+    found, wanted, sizes = order_conditions(weights, pair.a, order)
+    np.testing.assert_allclose(found, wanted * u**sizes, atol=3e-14 * 10 ** (order - 5))
+
+
+def test_the_end_of_a_step_of_dop853_has_order_8():
+    found, wanted, sizes = order_conditions(dd.DOP853.pair.a[12], dd.DOP853.pair.a, 8)
+    assert len(sizes) == 200
+    np.testing.assert_allclose(found, wanted, atol=1e-13)
+    # And no more: the error falls with the 9th power of a step.
+    found, wanted, _ = order_conditions(dd.DOP853.pair.a[12], dd.DOP853.pair.a, 9)
+    assert np.max(np.abs(found - wanted)) > 1e-7
 
 
 def test_radau_has_order_5():
-    found, wanted, _ = order_conditions(RADAU_A[2], RADAU_A, RADAU_C)
+    found, wanted, _ = order_conditions(RADAU_A[2], RADAU_A, 5)
     np.testing.assert_allclose(found, wanted, atol=1e-14)
 
 
-@pytest.mark.parametrize("solver", [dd.Tsit5(1e-5), dd.Radau(1e-5)])
+@pytest.mark.parametrize("rtol", [1e-7, 1e-9, 1e-11])
+def test_dop853_needs_few_steps_for_small_tolerances(rtol):
+    problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
+    times = np.linspace(0, 20, 99)
+    exact = dd.solve(problem, 20.0, dd.Tsit5(1e-13, 1e-14), max_steps=20000)(times)
+    found = dd.solve(problem, 20.0, dd.DOP853(rtol))
+    assert np.max(np.abs(found(times) - exact)) < 30 * rtol
+    assert len(found.t) < 0.5 * len(dd.solve(problem, 20.0, dd.Tsit5(rtol)).t)
+
+
+@pytest.mark.parametrize("solver", [dd.Tsit5(1e-5), dd.DOP853(1e-5), dd.Radau(1e-5)])
 def test_polynomials_are_solved_exactly(solver):
     # 1 - t, then 1 - t + (t - 1)^2 / 2.
     solution = dd.solve(DECAY, 3.0, solver)

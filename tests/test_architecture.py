@@ -53,6 +53,44 @@ def test_there_are_not_more_files():
     assert len(FILES) <= MOST_FILES
 
 
+# The kinds of engines, of their grids and steps, and of solvers; and names by which one
+# could ask for them.
+ENGINE_KINDS = {"AlignedEngine", "MeshEngine", "AdaptiveEngine", "Grid", "Mesh"}
+ENGINE_KINDS |= {"AdaptiveRoom", "AdaptiveSteps", "Extended", "MeshSensitivity"}
+ENGINE_KINDS |= {"AdaptiveSensitivity", "AbstractSolver", "AbstractAdaptive"}
+ENGINE_KINDS |= {"AbstractExplicit", "Euler", "RK2", "RK4", "Tsit5", "DOP853", "Radau"}
+ENGINE_MARKS = {"chooses_steps", "is_adaptive", "is_mesh", "needs_mesh", "is_implicit"}
+
+
+def questions_of_engines(path: Path) -> list[str]:
+    """Where a file asks which engine it has: by type, attribute, `match` or name."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        asked: list[ast.AST] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("isinstance", "issubclass"):
+                asked = [node.args[1]]
+            elif node.func.id in ("hasattr", "getattr"):
+                found += ["attribute"] * ("solver" in ast.unparse(node.args[0]))
+        elif isinstance(node, ast.MatchClass):
+            asked = [node.cls]
+        elif isinstance(node, ast.Compare):
+            asked = list(node.comparators)
+        elif isinstance(node, ast.Attribute | ast.Name):
+            name = node.attr if isinstance(node, ast.Attribute) else node.id
+            found += [name] * (name in ENGINE_MARKS)
+        for each in (inner for tree in asked for inner in ast.walk(tree)):
+            names = {ast.unparse(each).rpartition(".")[2], getattr(each, "value", "")}
+            found += [ast.unparse(node)] * (not names.isdisjoint(ENGINE_KINDS))
+    return [f"{path.name}: {each}" for each in found]
+
+
+def test_nobody_asks_which_engine_it_has():
+    """Outside of the folder that knows: `choose.py` asks once."""
+    others = [path for path in FILES if SOURCE / "_engine" not in path.parents]
+    assert [each for path in others for each in questions_of_engines(path)] == []
+
+
 def longest_chain() -> list[str]:
     """The longest way from file to file by imports, the importing one first."""
     graph = {module_name(file): imported_modules(file) for file in FILES}

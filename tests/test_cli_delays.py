@@ -215,7 +215,7 @@ def test_gradients_with_a_distributed_delay_are_checked(capsys):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--solver", "rk5"], "`--solver` must be auto, rk4, tsit5 or radau, but got"),
+        (["--solver", "rk5"], "`--solver` must be auto, rk4, tsit5, dop853 or "),
         (["--rtol", "1e-5"], "`--rtol` goes with `--solver tsit5` or `--solver radau`"),
         (["--solver", "rk4", "--rtol", "1e-5"], "`--rtol` goes with"),
         (["--solver", "radau", "--rtol", "3"], "`--rtol` must be a number from 1e-13"),

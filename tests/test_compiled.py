@@ -15,11 +15,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
-from ddefind._engine.engine import time_grid
-from ddefind._engine.mesh.mesh import Mesh
+from ddefind._engine.aligned.engine import AlignedEngine
+from ddefind._engine.choose import engine_for
+from ddefind._engine.engine import System
+from ddefind._engine.mesh.engine import MeshEngine
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._search.normal_equations import MeshPlan, normal_equations
+from ddefind._search.normal_equations import normal_equations
 from ddefind.paper import EXPERIMENTS
 from support.command import python
 from support.gradients import gradients_of, grid_for
@@ -113,7 +114,7 @@ def test_a_training_loop_is_one_kernel():
     problem, loss, route = experiment.start, dd.SumOfSquares(), dd.Discrete()
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     grid, target = grid_for(problem, data.T, 10, TAU_MIN), loss.prepare(data)
-    system = System(fixed, dd.RK2(), grid, jnp.asarray(data.T), 1)
+    system = System(fixed, AlignedEngine(dd.RK2()), grid, jnp.asarray(data.T), 1)
 
     def epoch(_, carry):
         params, buffers, _ = carry
@@ -158,10 +159,11 @@ def compiled(function, *arguments):
 def test_the_gradient_on_a_mesh(overlaps):
     problem = two_delays()
     vector, rebuild = flatten(problem)
-    grid = time_grid(problem, 6.0, dd.RK4(), 10, 0.25 if overlaps else 0.1)
-    assert isinstance(grid, Mesh) and grid.overlaps == overlaps
+    engine = engine_for(problem, dd.RK4(), 6.0, 0.25 if overlaps else 0.1)
+    grid = engine.grid(problem, 6.0, 10)
+    assert grid.overlaps == overlaps
     loss = dd.SumOfSquares()
-    method = loss, dd.Discrete(), dd.RK4(), grid
+    method = loss, dd.Discrete(), engine, grid
 
     def gradient(vector):
         target, end = loss.prepare(DATA), jnp.asarray(6.0)
@@ -177,10 +179,10 @@ def test_the_gradient_on_a_mesh(overlaps):
 def test_least_squares_on_a_mesh(overlaps):
     problem = two_delays()
     setup = setup_of(problem, DATA)
-    plan = setup.model.mesh
-    assert plan is not None
-    plan = MeshPlan(plan.points, plan.record, overlaps)
-    model, capacity = replace(setup.model, mesh=plan), 256
+    engine = setup.model.engine
+    assert isinstance(engine, MeshEngine)
+    engine = replace(engine, overlaps=overlaps)
+    model, capacity = replace(setup.model, engine=engine), 256
     points = jax.tree.map(jnp.asarray, setup.points())
 
     def normal(theta):

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine.engine import time_grid
-from ddefind._engine.mesh.mesh import Mesh
-from ddefind._engine.solve import solve_mesh
+from ddefind._engine.choose import engine_for
+from ddefind._engine.mesh.engine import solve_mesh
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._problem.parameters import parameter_vector, with_values
 from ddefind._problem.without_doses import without_doses
@@ -45,8 +44,7 @@ def order_of(driven, solver, times):
     """The order of the usual errors with 1, 2 and 4 times the steps, and the largest
     error with the most steps."""
     plain, exact = without_doses(driven.problem), reference(driven)(times)
-    mesh, errors = time_grid(plain, T, solver, 4, max_step=0.2), []
-    assert isinstance(mesh, Mesh)
+    mesh, errors = engine_for(plain, solver, T, 0.2).grid(plain, T, 4), []
     for factor in (1, 2, 4):
         counts, tail = mesh.counts * factor, mesh.tail / factor
         finer = replace(mesh, counts=counts, tail=tail, capacity=2048, overlaps=True)
@@ -112,13 +110,15 @@ def check_derivatives(structure: Structure, seed: int):
     values = np.random.default_rng(seed).normal(size=(len(TIMES), 3))
     data = dd.Data(TIMES, values)
     loss, T_end = dd.SumOfSquares(), jnp.asarray(data.T)
-    grid = time_grid(without_doses(problem), data.T, dd.RK4(), 4, max_step=0.25)
+    plain = without_doses(problem)
+    engine = engine_for(plain, dd.RK4(), data.T, 0.25)
+    grid = engine.grid(plain, data.T, 4)
     grid = replace(grid, capacity=512, overlaps=True)
     target = loss.prepare(data)
 
     def both(vector):
         moved = with_values(problem, vector)
-        route = dd.Discrete(), dd.RK4(), grid
+        route = dd.Discrete(), engine, grid
         return loss_and_gradient(moved, target, T_end, loss, *route)
 
     gradient = parameter_vector(both(vector)[1])

@@ -82,7 +82,7 @@ x' = delay(x, uniform(0, |f)); f = 2 * x
   A distribution of delays is a formula of numbers and parameters: it cannot depend on
   'f', which needs the state 'x'.
 x' = delay(x, |gamma(1, 0.5))
-  A gamma distribution of delays has a positive mean and a shape of 1 or more.
+  A gamma distribution of delays needs a positive mean and a shape of at least 1.
 x' = delay(x, |uniform(2, a)); a = 2
   A uniform distribution of delays needs 0 <= low < high.
 x' = exp(x |= 2)

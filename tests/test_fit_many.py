@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._engine.aligned.engine import AlignedEngine
 from ddefind._engine.aligned.path import Grid
-from ddefind._fitting.descent_batches import DescentBatch, make_grids
+from ddefind._fitting.descent_batches import DescentBatch
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind.paper import EXPERIMENTS
@@ -124,9 +125,10 @@ def temporary_bytes(fits, capacity, rows=50):
     sets = noisy("exponential", fits)
     names, problem, z = free_parameters(START)
     learned, fixed = names.split(problem)
-    how = dd.SumOfSquares(), dd.Adam(), dd.Discrete(), dd.RK2()
+    engine = AlignedEngine(dd.RK2())
+    how = dd.SumOfSquares(), dd.Adam(), dd.Discrete(), engine
     descent = Descent(names, learned, fixed, *how, jnp.asarray(0.0), 10**6, 1)
-    grids = make_grids([problem] * fits, np.full(fits, sets[0].T), dd.RK2(), 10)
+    grids = engine.grids([problem] * fits, np.full(fits, sets[0].T), 10)
     z, stack = np.stack([z] * fits, -1), dd.Data.stack(sets)
     batch = DescentBatch(descent, z, stack, grids, False)
     state = jax.tree.map(jnp.asarray, batch.state)

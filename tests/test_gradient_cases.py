@@ -11,7 +11,8 @@ import pytest
 
 import ddefind as dd
 from ddefind import models
-from ddefind._engine.aligned.march import System
+from ddefind._engine.aligned.engine import AlignedEngine
+from ddefind._engine.engine import System
 from support.gradients import check_gradients, grid_for
 from support.repeats import mostly_slow
 from support.vectors import flatten, near, tau_index, whole_steps
@@ -174,7 +175,8 @@ def test_memory_may_hold_anything_before():
     problem = PROBLEMS["jump"]
     data = data_for(problem)
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    system = System(fixed, dd.RK4(), grid_for(problem, data.T, 7, 0.5), data.T, 2)
+    grid = grid_for(problem, data.T, 7, 0.5)
+    system = System(fixed, AlignedEngine(dd.RK4()), grid, data.T, 2)
     target = SQUARES.prepare(data)
 
     @jax.jit

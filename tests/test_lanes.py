@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
+from ddefind._engine.aligned.engine import AlignedEngine
+from ddefind._engine.engine import System
 from ddefind._loss.gradients import loss_and_gradient
 from support.gradients import grid_for
 from support.repeats import mostly_slow
@@ -67,7 +68,8 @@ def together(problems, sets, loss, route, learned=eqx.is_inexact_array):
 
     @jax.jit
     def run(params, target, T):
-        system = System(fixed, dd.RK4(), grid, T, problems[0].dimension, LANES)
+        engine, d = AlignedEngine(dd.RK4()), problems[0].dimension
+        system = System(fixed, engine, grid, T, d, LANES)
         return route(system, loss, target, params, route.buffers(system))[:2]
 
     target = stack([loss.prepare(data) for data in sets])
@@ -76,7 +78,7 @@ def together(problems, sets, loss, route, learned=eqx.is_inexact_array):
 
 def alone(one, data, loss, route):
     target, T = loss.prepare(data), jnp.asarray(data.T)
-    method = loss, route, dd.RK4(), grid_for(one, 5.0, N, 0.5)
+    method = loss, route, AlignedEngine(dd.RK4()), grid_for(one, 5.0, N, 0.5)
     return loss_and_gradient(one, target, T, *method)
 
 

@@ -6,6 +6,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 import ddefind as dd
+from ddefind._engine.aligned.engine import AlignedEngine
 from ddefind._loss.gradients import loss_and_gradient
 from support.fits import Options, unchecked
 from support.gradients import grid_for
@@ -23,7 +24,8 @@ DATA = dd.Data(TIMES, RANDOM.normal(size=(9, 2)))
 def value(loss, data=DATA, problem=PROBLEM):
     grid = grid_for(problem, 4.0, 8, 0.75)
     target, T = loss.prepare(data), jnp.asarray(data.T)
-    return float(loss_and_gradient(problem, target, T, loss, None, dd.RK4(), grid))
+    engine = AlignedEngine(dd.RK4())
+    return float(loss_and_gradient(problem, target, T, loss, None, engine, grid))
 
 
 def trajectory(t, T=4.0):

@@ -12,14 +12,14 @@ from numpy.polynomial import Polynomial
 
 import ddefind as dd
 from ddefind._engine.aligned.path import MeshPath
+from ddefind._engine.choose import engine_for
+from ddefind._engine.mesh.engine import solve_mesh
 from ddefind._engine.mesh.mesh import (
     known_constants,
     make_mesh,
     mover_values,
     points_of,
 )
-from ddefind._engine.solve import solve_mesh
-from ddefind._fitting.descent_batches import Meshes
 from support.mesh_problems import Formula
 from support.method_of_steps import method_of_steps
 from support.repeats import mostly_slow
@@ -368,7 +368,7 @@ def test_a_step_longer_than_a_delay_needs_a_march_that_is_prepared_for_it():
     moved = eqx.tree_at(lambda p: p.tau[0], moved, jnp.asarray(0.8))
     assert np.all(np.isfinite(solve_on(problem, RK4, mesh).rows))
     assert np.all(np.isnan(solve_on(moved, RK4, mesh).rows))
-    grids = Meshes([problem], np.array([T]), RK4, 10)
+    grids: Any = engine_for(problem, RK4, T).grids([problem], np.array([T]), 10)
     assert not grids.meshes[0].overlaps
     grids.movers[:, 0] = 0.8, 4.01
     grids.reserve(np.array([0]), False)

@@ -12,7 +12,7 @@ from ddefind._fitting.read_tasks import joined
 from ddefind._inference import evidence_intervals
 from ddefind._inference.profile import Profile
 from ddefind._search import explore
-from ddefind._search.batches import capacity_for, score
+from ddefind._search.batches import score
 from ddefind._search.levenberg_marquardt import PROBABLE
 from ddefind._search.make_setup import make_setup, make_study_setup
 from ddefind._search.normal_equations import (
@@ -93,7 +93,7 @@ def test_stored_rows_give_the_normal_equations(data):
         model, points = setup.model, setup.points(np.array([0.1]))
         assert model.stores_rows
         theta = jnp.asarray(setup.guess)
-        capacity = capacity_for(model, 10, setup.data.T)
+        capacity = model.engine.capacity(10, setup.data.T)
 
         @jax.jit
         def equations(theta, model=model, points=points, capacity=capacity):

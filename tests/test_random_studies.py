@@ -13,7 +13,6 @@ import pytest
 
 import ddefind as dd
 from ddefind._fitting.read_tasks import joined, labels_of, with_noise_of
-from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_study_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
 from ddefind._search.setup import FitSetup
@@ -143,7 +142,7 @@ def largest_error(structure: Structure, seed: int) -> float:
     base = np.where(np.isnan(known), np.nan_to_num(setup.guess, nan=1.0), known)
     base = base * np.exp(0.1 * random.normal(size=len(base)))
     points = jax.tree.map(jnp.asarray, setup.points())
-    capacity = capacity_for(setup.model, _STEPS, setup.data.T)
+    capacity = setup.model.engine.capacity(_STEPS, setup.data.T)
     lengths = (3e-5, 1e-5, 3e-6, 1e-6)
     moves = [side * h * np.diag(base) for h in lengths for side in (1, -1)]
     theta = np.concatenate([base[None], *(base + move for move in moves)])

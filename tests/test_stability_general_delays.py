@@ -8,10 +8,8 @@ from scipy.special import lambertw
 
 import ddefind as dd
 from ddefind._inference.characteristic_roots import (
-    GammaTerm,
     SlopeTerm,
     StateTerm,
-    UniformTerm,
     essential_rate,
     near_root,
     rightmost_roots,
@@ -27,7 +25,7 @@ def g(term, z):
         return np.exp(-z * term.tau)
     if isinstance(term, SlopeTerm):
         return z * np.exp(-z * term.tau)
-    if isinstance(term, GammaTerm):
+    if isinstance(term, dd.GammaDelay):
         b = term.shape / term.mean
         return (b / (z + b)) ** term.shape
     ends = np.exp(-z * term.low) - np.exp(-z * term.high)
@@ -56,9 +54,9 @@ def test_a_gamma_distribution_is_a_chain_if_its_shape_is_an_integer(seed):
     A = random.normal(size=(d, d)) * 10 ** random.uniform(-1, 0.5)
     B = random.normal(size=(d, d)) * 10 ** random.uniform(-1, 0.7)
     exact = chain_roots(A, B, mean, k)
-    found = rightmost_roots(A, [B], [GammaTerm(mean, float(k))], 4)
+    found = rightmost_roots(A, [B], [dd.GammaDelay.of([mean, float(k)])], 4)
     # A shape that is no integer has the same roots, to the right of its rate.
-    close = rightmost_roots(A, [B], [GammaTerm(mean, k * (1 + 1e-13))], 4)
+    close = rightmost_roots(A, [B], [dd.GammaDelay.of([mean, k * (1 + 1e-13)])], 4)
     right = exact[: len(close)][exact.real[: len(close)] > -k / mean]
     assert len(right) >= 1 and np.allclose(np.real(close[: len(right)]), right.real)
     assert np.allclose(np.abs(np.imag(close[: len(right)])), np.abs(right.imag))
@@ -75,7 +73,12 @@ def random_equation(seed):
     for kind in random.integers(4, size=k):
         m = 10 ** random.uniform(-1, 0.7)
         shape, low = 10 ** random.uniform(0.01, 1.5), m * random.uniform(0, 0.9)
-        every = GammaTerm(m, shape), UniformTerm(low, m), SlopeTerm(m), StateTerm(m)
+        every = (
+            dd.GammaDelay.of([m, shape]),
+            dd.UniformDelay.of([low, m]),
+            SlopeTerm(m),
+            StateTerm(m),
+        )
         terms.append(every[kind])
     A = random.normal(size=(d, d)) * 10 ** random.uniform(-1, 0.7)
     B = random.normal(size=(k, d, d)) * 10 ** random.uniform(-1, 0.7, (k, 1, 1))
@@ -119,11 +122,11 @@ def test_no_root_is_missed(seed):
 def test_what_is_forgotten_slowly_stands_for_roots():
     """x' = -2 x - 5 y with the mean y under a gamma distribution of mean 1."""
     A, B = [[-2.0]], [[[-5.0]]]
-    exact = rightmost_roots(A, B, [GammaTerm(1.0, 1.0)])
+    exact = rightmost_roots(A, B, [dd.GammaDelay.of([1.0, 1.0])])
     np.testing.assert_allclose(exact, np.roots([1, 3, 7]), rtol=1e-12)
-    (only,) = rightmost_roots(A, B, [GammaTerm(1.0, 1.2)])
+    (only,) = rightmost_roots(A, B, [dd.GammaDelay.of([1.0, 1.2])])
     assert only == pytest.approx(-1.2)
-    moved = near_root(A, B, [GammaTerm(1.001, 1.2)], -1.2 + 0j)
+    moved = near_root(A, B, [dd.GammaDelay.of([1.001, 1.2])], -1.2 + 0j)
     assert moved == pytest.approx(-1.2 / 1.001)
 
 
@@ -212,7 +215,7 @@ def test_fits_with_distributed_and_neutral_delays(kind):
     v = fit.values
     np.testing.assert_allclose(at_K.x, v["K"], rtol=1e-8)
     assert at_zero.growth == pytest.approx(v["r"])
-    terms, B = [GammaTerm(v.get("m", 1), v.get("k", 1))], [[[-v["r"]]]]
+    terms, B = [dd.GammaDelay.of([v.get("m", 1), v.get("k", 1)])], [[[-v["r"]]]]
     if kind == "neutral":
         terms = [StateTerm(v["tau"]), SlopeTerm(v["tau"])]
         B = [[[-v["r"]]], [[-v["r"] * v["c"]]]]

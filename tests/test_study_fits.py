@@ -11,7 +11,6 @@ import pytest
 import ddefind as dd
 from ddefind._problem.free_parameters import joint_parameters
 from ddefind._problem.parameters import free_parameters
-from ddefind._search.batches import capacity_for
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
 from support.fits import NEAR, reloaded, simulated
@@ -134,7 +133,7 @@ def test_the_gram_is_the_sum_of_those_of_the_experiments(fit):
     """Against central differences of the residuals' sum of squares."""
     setup, result = fit.setup, fit.search_result
     n, points = int(result.best.n[0]), result.points
-    capacity = capacity_for(setup.model, n, setup.data.T)
+    capacity = setup.model.engine.capacity(n, setup.data.T)
 
     @jax.jit
     def equations(theta):

@@ -16,7 +16,9 @@ from ._data.spline import Spline as Spline, spline as spline
 from ._data.study_data import Experiment as Experiment
 from ._discovery.discover import discover as discover
 from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
-from ._engine.adaptive.methods import Radau as Radau, Tsit5 as Tsit5
+from ._engine.adaptive.dop853 import DOP853 as DOP853
+from ._engine.adaptive.radau import Radau as Radau
+from ._engine.adaptive.tsit5 import Tsit5 as Tsit5
 from ._engine.runge_kutta import (
     RK2 as RK2,
     RK4 as RK4,
@@ -65,11 +67,7 @@ from ._loss.losses import (
     SumOfSquares as SumOfSquares,
 )
 from ._problem.doses import Dose as Dose, SetState as SetState
-from ._problem.general_delays import (
-    Delay as Delay,
-    GammaDelay as GammaDelay,
-    UniformDelay as UniformDelay,
-)
+from ._problem.general_delays import Delay as Delay
 from ._problem.history import (
     AbstractHistory as AbstractHistory,
     Affine as Affine,
@@ -80,6 +78,7 @@ from ._problem.history import (
     Smooth as Smooth,
 )
 from ._problem.inputs import Input as Input
+from ._problem.kernels import GammaDelay as GammaDelay, UniformDelay as UniformDelay
 from ._problem.network import Network as Network
 from ._problem.parameters import (
     Fixed as Fixed,

@@ -11,6 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine.aligned.engine import AlignedEngine
 from ddefind._engine.aligned.path import make_grid
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind.paper import EXPERIMENTS
@@ -38,11 +39,12 @@ def _gradient_function(
     computed one after the other."""
     grid = make_grid(False, data.T, n, float(problem.tau))
     target, (_, rebuild) = loss.prepare(data), flat(problem)
+    engine = AlignedEngine(solver)
 
     def one(vector):
         moved = rebuild(vector)
         _, gradient = loss_and_gradient(
-            moved, target, jnp.asarray(data.T), loss, route, solver, grid
+            moved, target, jnp.asarray(data.T), loss, route, engine, grid
         )
         return ravel_pytree(eqx.filter(gradient, eqx.is_inexact_array))[0]
 

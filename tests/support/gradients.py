@@ -8,6 +8,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine.aligned.engine import AlignedEngine
 from ddefind._engine.aligned.path import Grid
 from ddefind._loss.gradients import loss_and_gradient
 
@@ -29,7 +30,7 @@ def gradients_of(problem, data, loss, solver, n, tau_min, route):
 
     def one(vector):
         value, gradient = loss_and_gradient(
-            rebuild(vector), target, T, loss, route, solver, grid
+            rebuild(vector), target, T, loss, route, AlignedEngine(solver), grid
         )
         gradient = eqx.filter(gradient, eqx.is_inexact_array)
         return value, ravel_pytree(gradient)[0]

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import ddefind as dd
+from ddefind._engine.aligned.engine import CAPACITY
 from ddefind._search.make_setup import make_setup
 from ddefind._search.normal_equations import normal_equations
-from ddefind._search.setup import CAPACITY
 
 from .fits import Options, simulated
 

@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import ddefind as dd
-from ddefind._engine.aligned.march import System
-from ddefind._engine.aligned.path import Points
+from ddefind._engine.engine import Points, System
+from ddefind._engine.mesh.engine import MeshEngine, solve_mesh
 from ddefind._engine.mesh.march import movers_of
 from ddefind._engine.mesh.mesh import BreakingPoints, Mesh, make_mesh, points_of
 from ddefind._engine.mesh.sensitivity import MeshSensitivity
-from ddefind._engine.solve import solve_mesh
 from ddefind._problem.delays import AbstractConstantDelay
 from ddefind._util.arrays import write
 
@@ -271,7 +270,8 @@ def _squares(structure: Structure, case: Case):
         structure.problem(case.theta, case.numbers), eqx.is_inexact_array, inverse=True
     )
     mesh = case.mesh
-    system = System(fixed, structure.solver, mesh, mesh.T, structure.d)
+    engine = MeshEngine(structure.solver, mesh.points, mesh.T, mesh.overlaps)
+    system = System(fixed, engine, mesh, mesh.T, structure.d)
     pure = structure.k - structure.same + structure.formulas
     direct = tuple(range(pure, structure.size))
     sensitivity = MeshSensitivity(system, join, case.theta, mesh, direct)

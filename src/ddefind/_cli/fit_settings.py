@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import ddefind as dd
 
-from .._fitting.fit_options import SETTINGS, with_fields
+from .._fitting.fit_options import ADAPTIVE_WORDS, SETTINGS, with_fields
 from .._util import wording
 from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
@@ -33,8 +33,6 @@ from .parse_options import (
 _, MULTIPLE_SHOOTING = SETTINGS["method"].offered()
 # What stands for all parameters of the equation in `--positive`.
 ALL = "all"
-# The solvers that have a tolerance.
-_ADAPTIVE = ("tsit5", "radau")
 # A kind of noise, perhaps with its numbers in brackets.
 _KIND = re.compile(r"\s*([A-Za-z_ -]+?)\s*(?:\(([^()]*)\))?\s*")
 # The words that describe a network.
@@ -91,11 +89,9 @@ class FitSettings:
                 )
         if (self.equation is None) == (self.model is None):
             yield "Give either `--equation TEXT` or `--model FILE.py:NAME`."
-        if self.rtol is not None and self.solver not in _ADAPTIVE:
-            yield (
-                "`--rtol` goes with `--solver tsit5` or `--solver radau`, which choose "
-                "their steps by it."
-            )
+        if self.rtol is not None and self.solver not in ADAPTIVE_WORDS:
+            solvers = " or ".join(f"`--solver {word}`" for word in ADAPTIVE_WORDS)
+            yield f"`--rtol` goes with {solvers}, which choose their steps by it."
         for name, value in vars(self).items():
             if value is None:
                 continue
@@ -359,9 +355,9 @@ def _solver(settings: FitSettings) -> Any:
     """Return the argument `solver`."""
     if settings.solver in (None, "auto"):
         return "auto"
-    if settings.solver == "rk4":
-        return dd.RK4()
-    solver = dd.Tsit5 if settings.solver == "tsit5" else dd.Radau
+    # The words of solvers are the names of their classes in small letters.
+    names = {name.lower(): name for name in dd.__all__}
+    solver = getattr(dd, names[settings.solver])
     return solver() if settings.rtol is None else solver(rtol=settings.rtol)
 
 

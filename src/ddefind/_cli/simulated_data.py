@@ -13,7 +13,7 @@ import ddefind as dd
 from .._data.read_csv import read_any_table
 from .._data.read_study import FurtherFiles, dose_places, input_places
 from .._data.table import Table
-from .._engine.engine import needs_mesh
+from .._engine.choose import engine_for
 from .._engine.solution import check_time
 from .._loss.check_gradient import compare_gradients
 from .._problem.delays import longest_delay
@@ -40,18 +40,15 @@ _GRADIENT_STEPS = 100
 # share of the usual time: many solutions that grow beyond all bounds are finite at
 # first.
 _SHARES = (1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125)
-_MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
-# How many steps are tried first on a mesh, at most.
-_MOST_FIRST_STEPS = 2000
-# The step size is divided by four until the solution changes by less than the fraction
-# `_PRECISION` of its spread, but at most `_STEP_SIZES` step sizes are tried.
-_PRECISION, _STEP_SIZES = 1e-6, 5
+_MOST_POINTS = 1_000_000
+# The step size is divided by four until the solution changes by less than this fraction
+# of its spread.
+_PRECISION = 1e-6
 # The tolerances of adaptive steps: of the solution to compare with, and of solutions
 # for gradients.
 _FINEST, _GRADIENT_TOLERANCE = 1e-10, 1e-9
-# The ranges of random values: of most parameters, and, by role, of the shape of a gamma
-# distribution and of the shortest delay in a uniform one.
-_USUAL, _RANGES = (0.5, 1.5), {"shape": (1.0, 3.0), "low": (0.0, 0.5)}
+# The range of random values of most parameters.
+_USUAL = 0.5, 1.5
 
 
 def simulated_experiments(
@@ -234,9 +231,12 @@ def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
     the equation needs adaptive ones, with two tolerances."""
     solution, solver = None, "auto"
     if not is_general(problem.tau):
-        for steps in _step_sizes(problem, T):
+        tau = longest_delay(problem.tau)
+        n = max(20, int(np.ceil(200 * tau / T)))
+        engine = engine_for(problem, dd.RK4(), T)
+        for steps in engine.finer_steps(tau, T, n):
             solution = _solve(problem, T, solver, **steps)
-            if not isinstance(solution.solver, dd.AbstractSolver):
+            if solution.solver.with_tolerance(_FINEST) is not None:
                 break
             solver = solution.solver
             yield solution
@@ -244,8 +244,7 @@ def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
             return
     solution = solution or dd.solve(problem, T)
     yield solution
-    finer: Any = type(solution.solver)
-    yield dd.solve(problem, T, finer(rtol=_FINEST))
+    yield dd.solve(problem, T, solution.solver.with_tolerance(_FINEST))
 
 
 def _solve(
@@ -259,23 +258,6 @@ def _solve(
         if is_general(problem.tau):
             raise
         return dd.solve(problem, T, dd.RK4(), **steps)
-
-
-def _step_sizes(problem: "dd.Problem", T: float) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of `solve` for four times as many steps each time. On a mesh,
-    where delays may be shorter than a step, these also follow the record."""
-    tau = longest_delay(problem.tau)
-    n = max(20, int(np.ceil(200 * tau / T)))
-    if needs_mesh(problem):
-        count = min(T / tau * n, _MOST_FIRST_STEPS)
-        for size in range(_STEP_SIZES):
-            yield {"max_step": T / count / 4**size}
-        return
-    for _ in range(_STEP_SIZES):
-        if T / tau * n > _MOST_STEPS:
-            return
-        yield {"steps_per_delay": n}
-        n *= 4
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
@@ -396,7 +378,7 @@ def _random_values(
     if isinstance(model, dd.Problem):
         return {}
     roles = {array.short: array.role for array in parameter_arrays(model.blank)}
-    ranges = {name: _RANGES.get(str(role), _USUAL) for name, role in roles.items()}
+    ranges = {name: role.drawn for name, role in roles.items() if role and role.drawn}
     return {
         name: random.uniform(*ranges.get(name, _USUAL))
         for name in unknown(model, given)

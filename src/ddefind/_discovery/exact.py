@@ -23,15 +23,9 @@ import ddefind as dd
 
 from .._data.smoothing import rough_noise, smooth_or_followed, spread
 from .._data.study_data import Records, parts_of
-from .._engine.aligned.path import Points
+from .._engine.engine import Points
 from .._equation.expression import Expression
-from .._search.batches import (
-    StartTask,
-    capacity_for,
-    fit_one,
-    map_in_blocks,
-    shortest_delays,
-)
+from .._search.batches import StartTask, fit_one, map_in_blocks, shortest_delays
 from .._search.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._search.levenberg_marquardt import LIMIT, Convergence, MinimiserResult
 from .._search.make_setup import make_setup, make_study_setup
@@ -385,7 +379,7 @@ class Exact:
         box = setup.box(count, held)._replace(lower=shortest_delays(setup, theta))
         rows = theta, box, n, chosen, target
         end = float(np.max(np.asarray(points.times)))
-        capacity = capacity_for(setup.model, int(n.max()), end)
+        capacity = setup.model.engine.capacity(int(n.max()), end)
 
         def fit_block(block: Any, is_new: np.ndarray) -> MinimiserResult:
             # Repetitions cost nothing with a limit of zero evaluations.
@@ -409,12 +403,10 @@ class Exact:
         return float(np.sum(counts[counts > 0] * np.log(variance)) + charge)
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
-        """Return the steps per delay (on a mesh: in the record) that are enough for
-        each sampling interval."""
-        if self.setup.model.mesh is not None:
-            return np.full(len(theta), int(self._steps_in_record))
-        share = self.setup.delay(theta) / self.setup.data.T
-        return np.clip(np.ceil(self._steps_in_record * share), 1, 250).astype(int)
+        """Return the numbers of steps that are enough for each sampling interval."""
+        setup, count = self.setup, int(self._steps_in_record)
+        given = setup.delay, theta, setup.data.T, count
+        return setup.model.engine.steps_in_record(*given)
 
     @cached_property
     def _steps_in_record(self) -> int:

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, final
 import equinox as eqx
 import jax
 
+from .._util import wording
+
 
 @final
 @dataclass(frozen=True)
@@ -24,14 +26,48 @@ class Tableau:
     c: tuple[float, ...]
 
 
-class AbstractSolver(eqx.Module):
+class AbstractIntegrator(eqx.Module):
+    """A method that solves equations: an `AbstractSolver` with fixed steps, or an
+    `AbstractAdaptive` that chooses them by their error.
+
+    `chooses_steps` says which; `choose.py` alone asks. `is_for_stiff` says whether fast
+    processes do not limit its steps."""
+
+    order: eqx.AbstractClassVar[int]
+    chooses_steps: eqx.AbstractClassVar[bool]
+    is_for_stiff: eqx.AbstractClassVar[bool]
+
+    @property
+    @abc.abstractmethod
+    def tolerances(self) -> dict[str, Any] | None:
+        """The tolerances by name; None if the steps are fixed."""
+
+    @abc.abstractmethod
+    def with_tolerance(self, rtol: float) -> Any:
+        """Return the solver with this relative tolerance; None if it has none."""
+
+    @abc.abstractmethod
+    def steps(self) -> str:
+        """Say how the steps are chosen, if the solver does it."""
+
+    @abc.abstractmethod
+    def about(self) -> list[str]:
+        """Return a sentence about the solver, if it chooses its steps."""
+
+    @abc.abstractmethod
+    def remedy(self) -> str:
+        """Say what makes a solution more accurate."""
+
+
+class AbstractSolver(AbstractIntegrator):
     """An explicit one-step method; a new one needs `order`, `fractions` and `step`.
 
     `fractions` are the distinct fractions of a step, in (0, 1], at which `step`
     evaluates slopes, beside its beginning.
     """
 
-    order: eqx.AbstractClassVar[int]
+    chooses_steps: ClassVar[bool] = False
+    is_for_stiff: ClassVar[bool] = False
     fractions: eqx.AbstractClassVar[tuple[float, ...]]
 
     @abc.abstractmethod
@@ -46,6 +82,22 @@ class AbstractSolver(eqx.Module):
 
         `slope(c, x)` is x' at the fraction `c` of the step, and `first` is `slope(0,
         x)`, which the caller has evaluated already."""
+
+    @property
+    def tolerances(self) -> None:
+        return None
+
+    def with_tolerance(self, rtol: float) -> None:
+        return None
+
+    def steps(self) -> str:
+        return ""
+
+    def about(self) -> list[str]:
+        return []
+
+    def remedy(self) -> str:
+        return f"Give a larger {wording.STEPS}."
 
 
 def _runge_kutta(tableau: Tableau, slope, x, first, h) -> jax.Array:

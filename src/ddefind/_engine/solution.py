@@ -13,10 +13,9 @@ from .._problem.doses import Doses
 from .._problem.problem import Problem
 from .._util.arrays import is_concrete
 from .._util.errors import check_instance
-from .adaptive.methods import AbstractAdaptive
 from .adaptive.pieces import origins, state_at
 from .aligned.path import DenseOutput, Grid, MeshPath
-from .runge_kutta import AbstractSolver
+from .runge_kutta import AbstractIntegrator
 
 
 class AbstractDensePath(eqx.Module):
@@ -122,6 +121,23 @@ class DosedDensePath(AbstractDensePath):
         return self.path.node_count()
 
 
+# The capacity of a path where tau is traced, so that the number of steps is not known
+# when the program is compiled.
+ROWS_WHEN_TRACED = 4096
+
+
+def check_room(path: jax.Array, last: jax.Array, capacity: int, steps: Any):
+    """Return the path, with an error if it has no room for more than `steps` steps."""
+    if is_concrete(last) and int(last) < capacity:
+        return path
+    return eqx.error_if(
+        path,
+        last >= capacity,
+        f"`solve` needs more than {steps} steps. Give `max_steps`, at least T / tau * "
+        "steps_per_delay, with the shortest delay.",
+    )
+
+
 def check_problem(problem: Any) -> None:
     """Raise an error unless `problem` is a `Problem`."""
     check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
@@ -163,7 +179,7 @@ class Solution(eqx.Module):
     problem: Problem
     T: jax.Array
     path: AbstractDensePath
-    solver: AbstractSolver | AbstractAdaptive = eqx.field(static=True)
+    solver: AbstractIntegrator = eqx.field(static=True)
     time_zero: float = eqx.field(static=True, default=0.0)
 
     @property

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from .._problem.kernels import KERNELS
 from .._util.errors import did_you_mean
 from .expression import (
     ATOM_PRECEDENCE,
-    KERNELS,
     Call,
     Delayed,
     Expression,
@@ -422,10 +422,11 @@ def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> 
     """Return the formula of `delay(x, gamma(mean = m, shape = k))`."""
     if len(node.args) != 2:
         hint = " To multiply, write delay * (...)." if len(node.args) == 1 else ""
+        calls = [f"delay(x, {kernel.signature()})" for kernel in KERNELS.values()]
         raise translation.error(
             node,
             "delay(...) needs a state and a distribution of delays: write "
-            f"delay(x, gamma(mean, shape)) or delay(x, uniform(low, high)).{hint}",
+            f"{' or '.join(calls)}.{hint}",
         )
     if translation.place != "equation":
         raise translation.error(
@@ -445,10 +446,11 @@ def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> 
 def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
     function = node.func if isinstance(node, ast.Call) else None
     if not isinstance(function, ast.Name) or function.id not in KERNELS:
+        known = " or ".join(kernel.signature() for kernel in KERNELS.values())
         raise translation.error(
             node,
-            "A distribution of delays is gamma(mean, shape) or uniform(low, high). For "
-            "a single delay write x(t - tau).",
+            f"A distribution of delays is {known}. For a single delay write "
+            "x(t - tau).",
         )
     assert isinstance(node, ast.Call)
     inside, arguments = translation.at("kernel"), []
@@ -470,8 +472,8 @@ def _kernel_arguments(
     translation: "Translation", node: ast.Call, distribution: str
 ) -> list[ast.expr]:
     """Return the two values of a distribution, given by names or in their order."""
-    names = KERNELS[distribution]
-    wanted = f"{distribution}({names[0]}, {names[1]})"
+    kernel = KERNELS[distribution]
+    names, wanted = list(kernel.numbers), kernel.signature()
     given: dict[str, ast.expr] = {}
     has_names = False
     for number, argument in enumerate(node.args):
@@ -498,15 +500,8 @@ def _check_kernel(translation: "Translation", node: ast.Call, kernel: Kernel) ->
     """Check the values of a distribution, as far as they are numbers."""
     formulas = translation.translator.formulas
     values = [written_out(each, formulas).value for each in kernel.arguments]
-    one, two = (None if value is None else float(value) for value in values)
-    if kernel.distribution == "gamma":
-        is_possible = (one is None or one > 0) and (two is None or two >= 1)
-        rule = (
-            "A gamma distribution of delays has a positive mean and a shape of 1 or "
-            "more."
-        )
-    else:
-        is_possible = 0 <= (one or 0.0) < (np.inf if two is None else two)
-        rule = "A uniform distribution of delays needs 0 <= low < high."
-    if not is_possible:
-        raise translation.error(node, rule)
+    known = KERNELS[kernel.distribution].of(
+        [np.nan if value is None else float(value) for value in values]
+    )
+    if known.is_impossible:
+        raise translation.error(node, f"{known.rule}.")

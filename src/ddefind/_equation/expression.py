@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._problem.kernels import KERNELS
+
 # Functions by name: the name in numpy and jax.numpy, and the least and the largest
 # number of arguments (None: any number).
 FUNCTIONS = {
@@ -23,8 +25,6 @@ FUNCTIONS = {
     "where": ("where", 3, 3),
 }
 CONSTANTS = {"pi": float(np.pi)}
-# The distributions of delays, each with the names of its two numbers.
-KERNELS = {"gamma": ("mean", "shape"), "uniform": ("low", "high")}
 _ARITHMETIC = {
     "+": operator.add,
     "-": operator.sub,
@@ -261,10 +261,7 @@ def _delayed_text(expression: Delayed) -> str:
 
 
 def _kernel_text(kernel: Kernel) -> str:
-    texts = list(map(formula_text, kernel.arguments))
-    if kernel.distribution == "gamma":
-        texts = [f"{n} = {text}" for n, text in zip(KERNELS["gamma"], texts)]
-    return f"{kernel.distribution}({', '.join(texts)})"
+    return KERNELS[kernel.distribution].text(map(formula_text, kernel.arguments))
 
 
 def time_argument(delay: Expression) -> Expression | None:

@@ -24,15 +24,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import AbstractConstantDelay, AbstractDelay, DelayRole
-from .._problem.general_delays import (
-    AbstractGammaDelay,
-    AbstractKernel,
-    AbstractUniformDelay,
-    AbstractVaryingDelay,
+from .._problem.delays import (
+    DELAY,
+    AbstractConstantDelay,
+    AbstractDelay,
+    AbstractDistributedDelay,
+    DelayRole,
 )
+from .._problem.general_delays import AbstractVaryingDelay
 from .._problem.history import AbstractHistory
 from .._problem.inputs import AbstractInput, is_input
+from .._problem.kernels import KERNELS
 from .._problem.network import Network, is_network
 from .._problem.problem import Problem
 from .._util.arrays import as_parameter
@@ -40,7 +42,6 @@ from ..models import AbstractModel
 from .delayed_formulas import Expansion, varies
 from .expression import (
     CONSTANTS,
-    KERNELS,
     Call,
     Delayed,
     Expression,
@@ -57,10 +58,11 @@ from .expression import (
 )
 from .model_lines import ModelLines
 
-# The kinds of delays: computed from parameters, of the time and the state, distributed.
-DelayKind = Literal["delay", "varying", "gamma", "uniform"]
-# The part of a problem that formulas serve as. All but "switches" are modules.
-ModuleKind = Literal["rhs", "history", "initial", "observe", "switches"] | DelayKind
+# The part of a problem that formulas serve as. All but "switches" are modules. A delay
+# is computed from parameters, varies with the time and the state, or has a kernel.
+ModuleKind = Literal[
+    "rhs", "history", "initial", "observe", "switches", "delay", "varying", "kernel"
+]
 
 # The name of the length of a delay among the variables of a right-hand side.
 _DELAY = "delay {}"
@@ -76,7 +78,8 @@ class FormulaProgram:
     they can be evaluated. `outputs` are the formulas of the components, and
     `parameters` the names of their parameters. `delays` are the distinct delays of the
     states, and `slopes` the texts of the delays at which slopes are read. `inputs` and
-    `networks` are the names of the inputs and networks that are read."""
+    `networks` are the names of the inputs and networks that are read. The outputs of a
+    `kernel` are the numbers of this `distribution`."""
 
     kind: ModuleKind
     states: tuple[str, ...]
@@ -87,6 +90,7 @@ class FormulaProgram:
     slopes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
+    distribution: str = ""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -181,8 +185,8 @@ def delay_program(rhs: FormulaProgram, delay: Expression) -> FormulaProgram:
     names = dict.fromkeys(name for name in names_in(delay) if name not in known)
     parameters, text = tuple(names), formula_text(delay)
     if isinstance(delay, Kernel):
-        kind: Any = delay.distribution
-        return FormulaProgram(kind, (), (), delay.arguments, parameters)
+        numbers, word = delay.arguments, delay.distribution
+        return FormulaProgram("kernel", (), (), numbers, parameters, distribution=word)
     slopes = (text,) if text in rhs.slopes else ()
     if slopes or varies(delay, rhs.states):
         return FormulaProgram(
@@ -212,6 +216,8 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
         for name in program.networks:
             variables[network_variable(name)] = getattr(self, name)
         result = program(parameters | variables)
+        if program.kind == "kernel":
+            return KERNELS[program.distribution].of(result)
         return result[0] if program.kind in ("delay", "varying") else result
 
     def __reduce__(self):
@@ -233,8 +239,11 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
         )
         if issubclass(base, AbstractDelay):
             namespace["describe"] = lambda self: _described(program, self)
-        if issubclass(base, AbstractVaryingDelay | AbstractKernel):
+        if issubclass(base, AbstractVaryingDelay | AbstractDistributedDelay):
             namespace["roles"] = lambda self: _roles(program)
+        if program.kind == "kernel":
+            annotations["kernel"] = ClassVar[type]
+            namespace["kernel"] = KERNELS[program.distribution]
         if program.kind == "varying":
             for name in ("slope", "is_constant"):
                 annotations[name] = ClassVar[bool]
@@ -264,15 +273,16 @@ def _described(program: FormulaProgram, delay: Any) -> str:
     values = [
         f"{name} = {float(getattr(delay, name)):g}" for name in program.parameters
     ]
-    is_kernel = program.kind in KERNELS
-    delay = Kernel(program.kind, program.outputs) if is_kernel else program.outputs[0]
-    text = f"`{formula_text(delay)}`"
+    text = f"`{formula_text(program.outputs[0])}`"
+    if program.kind == "kernel":
+        text = f"`{formula_text(Kernel(program.distribution, program.outputs))}`"
     return f"{text} ({', '.join(values)})" if values else text
 
 
 def _roles(program: FormulaProgram) -> dict[str, DelayRole]:
     """Return the roles of the parameters that stand in a delay by themselves."""
-    roles: tuple[Any, ...] = KERNELS.get(program.kind, ("delay",))
+    is_kernel = program.kind == "kernel"
+    roles = KERNELS[program.distribution].numbers.values() if is_kernel else (DELAY,)
     return {
         output.name: role
         for role, output in reversed([*zip(roles, program.outputs)])
@@ -335,8 +345,7 @@ _MODULE_KINDS: dict[ModuleKind, Any] = {
     "history": (AbstractHistory, lambda program, t: {"t": jnp.asarray(t)}),
     "delay": (AbstractConstantDelay, lambda program: {}),
     "varying": (AbstractVaryingDelay, _varying_variables),
-    "gamma": (AbstractGammaDelay, lambda program: {}),
-    "uniform": (AbstractUniformDelay, lambda program: {}),
+    "kernel": (AbstractDistributedDelay, lambda program: {}),
     "initial": (eqx.Module, _initial_variables),
     "observe": (eqx.Module, _observe_variables),
 }

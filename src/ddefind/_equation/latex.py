@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from .._problem.history import KINDS
+from .._problem.kernels import KERNELS
 from .expression import (
     ATOM_PRECEDENCE,
     FUNCTIONS,
@@ -97,14 +98,12 @@ def _delayed(expression: Delayed, precedence: int) -> str:
 
 def _distributed(name: str, kernel: Kernel, precedence: int) -> str:
     """Return the mean of a state over delays, in parentheses as a power's base."""
-    one, two = map(latex, kernel.arguments)
-    past = rf"{name}(t - s) \, ds"
-    if kernel.distribution == "uniform":
-        width = latex(Call("-", (kernel.arguments[1], kernel.arguments[0])))
-        text = rf"\frac{{1}}{{{width}}} \int_{{{one}}}^{{{two}}} {past}"
-    else:
-        density = rf"\mathrm{{Gamma}}\left(s; {one}, {two}\right)"
-        text = rf"\int_{{0}}^{{\infty}} {density} \, {past}"
+    kind = KERNELS[kernel.distribution]
+    text = kind.latex.replace("#past", rf"{name}(t - s) \, ds")
+    for number, formula in zip(kind.numbers, kernel.arguments):
+        subtracted = _unsigned(latex(formula, PRECEDENCE["-"] + 1))
+        text = text.replace(f"(#{number})", subtracted)
+        text = text.replace(f"#{number}", latex(formula))
     return _enclosed(text) if precedence == ATOM_PRECEDENCE else text
 
 

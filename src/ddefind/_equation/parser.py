@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
-from .expression import FUNCTIONS, KERNELS
+from .._problem.kernels import KERNELS
+from .expression import FUNCTIONS
 
 _MAX_TEXT_LENGTH = 10_000
 _MAX_WORD_LENGTH = 40

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .._problem.delays import DELAY
 from .._problem.free_parameters import ParameterArray
 from .._problem.parameters import (
     find,
@@ -94,7 +95,7 @@ class ProblemTemplate:
             values[copy] = values[first]
         for array in self.arrays:
             value, name = values[array.first], array.short
-            is_known = array.role == "delay" and not isinstance(value, Tracer)
+            is_known = array.role == DELAY and not isinstance(value, Tracer)
             if is_known and value <= 0:
                 raise ValueError(
                     f"`{name}` must be positive, but got {value:g}. An equation "

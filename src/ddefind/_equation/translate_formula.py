@@ -12,6 +12,7 @@ from typing import Literal, final
 
 import numpy as np
 
+from .._problem.kernels import KERNELS
 from .._util import wording
 from .._util.errors import did_you_mean
 from .delayed_formulas import (
@@ -23,7 +24,6 @@ from .delayed_formulas import (
 from .expression import (
     CONSTANTS,
     FUNCTIONS,
-    KERNELS,
     Call,
     Delayed,
     Expression,
@@ -310,10 +310,10 @@ class Translation:
                 f"{wording.list_input(name)}"
             )
         if name in KERNELS:
-            values = ", ".join(KERNELS[name])
+            kernel = KERNELS[name].signature()
             return (
-                f"{name}({values}) is a distribution of delays, which stands in "
-                f"delay(x, {name}({values})) only. To multiply, write {name} * (...)."
+                f"{kernel} is a distribution of delays, which stands in delay(x, "
+                f"{kernel}) only. To multiply, write {name} * (...)."
             )
         if name in _SYNONYMS:
             return f"There is no function {name!r}. Did you mean {_SYNONYMS[name]!r}?"

@@ -1,20 +1,12 @@
 """The compiled descent of many fits, run in blocks on all cores, or on a GPU with a
 thread for each fit.
 
-- `AlignedGrids` are the time grids of problems with one constant delay: many fits run
-  side by side, and one grid with enough room serves them all.
-- `Meshes` are those of all other problems: each fit has a mesh of its own, whose steps
-  are chosen at its start and held, and runs alone.
-- `AdaptiveRooms` take their place with adaptive solvers: no grid, but room for steps.
 - `stacked_targets` prepares what a loss needs of many data sets. Those with the same
   times are prepared together, as one data set with all their quantities.
 - `DescentBatch` holds the states of all fits, and advances them in blocks."""
 
-import abc
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, final
 
 import jax
@@ -22,168 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._data.data import Data, DataStack
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.adaptive.solution import GROWTH, AdaptiveRoom
-from .._engine.aligned.path import Grid, make_grid
-from .._engine.engine import needs_mesh, time_grid
-from .._engine.mesh.mesh import Mesh, make_mesh, mover_values
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.engine import AbstractGrids
 from .._loss.losses import AbstractLoss, Target
-from .._problem.general_delays import typical_delays
-from .._problem.problem import Problem
 from .._programs.jaxpr import UntranslatedError
 from .._programs.program import Runner, place_for, run_fits
 from .._util.machine import cores
 from .._util.progress import Reporter
 from . import epochs
 from .epochs import Descent, EpochLog, EpochState, begin, run
-from .request import distinct
-
-# How much shorter the steps may become before a mesh needs more room.
-_ROOM = 0.25
-
-
-class AbstractGrids(abc.ABC):
-    """The grids of many fits.
-
-    - `movers`: one column for each fit: what moves the nodes, the delays first.
-    - `delays`: the number of delays.
-    - `side_by_side`: whether several fits can run in one program.
-    """
-
-    movers: np.ndarray
-    delays: int
-    side_by_side: bool
-
-    @property
-    def longest(self) -> np.ndarray:
-        """The longest delay of each fit."""
-        return self.movers[: self.delays].max(axis=0)
-
-    @abc.abstractmethod
-    def reserve(self, active: np.ndarray, overflow: bool) -> None:
-        """Make room for the present movers of the `active` fits. `overflow` says that
-        one of them found too few rows."""
-
-    @abc.abstractmethod
-    def grid(self, block: np.ndarray) -> Grid | Mesh | AdaptiveRoom:
-        """Return the grid on which the fits of a block run."""
-
-
-@final
-class AlignedGrids(AbstractGrids):
-    """One grid, aligned with the delay of each fit."""
-
-    delays = 1
-    side_by_side = True
-
-    def __init__(self, movers: np.ndarray, T: np.ndarray, jump: bool, n: int):
-        self.movers, self.T, self.jump, self.n = movers, T, jump, n
-        self.capacity = 0
-
-    def reserve(self, active: np.ndarray, overflow: bool) -> None:
-        """Reserve rows for the shortest delay. When they run short, rows are reserved
-        for a delay eight times shorter: rows cost nothing, but a program of another
-        size is compiled again."""
-        ratio = float(np.max(self.T[active] / self.movers[0, active]))
-        if make_grid(self.jump, ratio, self.n, 0.5).capacity > self.capacity:
-            self.capacity = make_grid(self.jump, ratio, self.n, 1 / 16).capacity
-
-    def grid(self, block: np.ndarray) -> Grid:
-        return Grid(self.n, self.jump, self.capacity)
-
-
-@final
-class Meshes(AbstractGrids):
-    """One mesh for each fit."""
-
-    side_by_side = False
-
-    def __init__(
-        self,
-        problems: Sequence[Problem],
-        T: np.ndarray,
-        solver: AbstractSolver,
-        n: int,
-    ):
-        self.movers = np.stack([mover_values(each) for each in problems], axis=1)
-        meshes: list[Any] = [
-            time_grid(each, float(end), solver, n, shrink=_ROOM)
-            for each, end in zip(problems, T)
-        ]
-        self.meshes: list[Mesh] = meshes
-        self.delays = self.meshes[0].points.delays
-        self._use_one_capacity(max(mesh.capacity for mesh in self.meshes))
-
-    def _use_one_capacity(self, capacity: int) -> None:
-        """Give all meshes the same room, so that one program serves them."""
-        self.capacity = capacity
-        self.meshes = [replace(mesh, capacity=capacity) for mesh in self.meshes]
-
-    def reserve(self, active: np.ndarray, overflow: bool) -> None:
-        """Give a fit whose rows have no room left a new mesh, and all more room. Where
-        a step may soon be longer than a delay, the march is prepared for it."""
-        for fit in active:
-            shortest = np.min(self.movers[: self.delays, fit])
-            if self.meshes[fit].longest_step(self.movers[:, fit]) > 0.5 * shortest:
-                self.meshes[fit] = replace(self.meshes[fit], overlaps=True)
-            movers = self.movers[:, fit]
-            while self.meshes[fit].rows_in(movers) >= self.capacity:
-                mesh = self.meshes[fit]
-                self.meshes[fit] = make_mesh(
-                    mesh.points,
-                    movers,
-                    float(mesh.T),
-                    float(mesh.tail),
-                    mesh.capacity,
-                    mesh.overlaps,
-                    np.asarray(mesh.constants),
-                )
-                self._use_one_capacity(2 * self.capacity)
-
-    def grid(self, block: np.ndarray) -> Mesh:
-        return self.meshes[int(block[0])]
-
-
-@final
-class AdaptiveRooms(AbstractGrids):
-    """Room for adaptive steps, the same for all fits."""
-
-    side_by_side = False
-
-    def __init__(self, problems: Sequence[Problem]):
-        known = {
-            id(each): np.asarray(typical_delays(each.tau, each.start))
-            for each in distinct(problems)
-        }
-        self.movers = np.stack([known[id(each)] for each in problems], axis=1)
-        self.delays = len(self.movers)
-        self.room = AdaptiveRoom()
-
-    def reserve(self, active: np.ndarray, overflow: bool) -> None:
-        """Grow after an overflow: the number of steps is not known in advance."""
-        if overflow:
-            self.room = AdaptiveRoom(GROWTH * self.room.capacity)
-
-    def grid(self, block: np.ndarray) -> AdaptiveRoom:
-        return self.room
-
-
-def make_grids(
-    problems: Sequence[Problem],
-    T: np.ndarray,
-    solver: AbstractSolver | AbstractAdaptive,
-    n: int,
-) -> AbstractGrids:
-    """Return the grids of fits that start from these problems."""
-    if isinstance(solver, AbstractAdaptive):
-        return AdaptiveRooms(problems)
-    first = problems[0]
-    if needs_mesh(first):
-        return Meshes(problems, T, solver, n)
-    known = {id(each): float(each.tau) for each in distinct(problems)}
-    tau = np.array([known[id(problem)] for problem in problems])
-    return AlignedGrids(tau[None], T, first.has_jump, n)
 
 
 def stacked_targets(loss: AbstractLoss, stack: DataStack, fits: int) -> Target:
@@ -266,7 +104,7 @@ def advance_on_gpu(
     T: np.ndarray,
     fits: np.ndarray,
     stop: int,
-    grid: Grid,
+    grid: Any,
     rows: int,
 ) -> Any:
     """Return what `epochs.run` returns for the `fits`, as columns: `state`, `targets`
@@ -281,7 +119,7 @@ def advance_on_gpu(
     return jax.tree.map(lambda array: np.moveaxis(array, 0, -1), done)
 
 
-def _run_fit(shared: tuple[Descent, Grid, int, Any], of_set: tuple[Target, Any], state):
+def _run_fit(shared: tuple[Descent, Any, int, Any], of_set: tuple[Target, Any], state):
     """Run the epochs of one fit."""
     (descent, grid, rows, stop), (target, T) = shared, of_set
     return run(descent, state, target, T, stop, grid, rows, False)
@@ -398,7 +236,6 @@ class DescentBatch:
         have ended."""
         grid = self.grids.grid(block)
         if self.on_gpu:
-            assert isinstance(grid, Grid)
             everything = self.descent, self.state, self.targets, self.T
             return advance_on_gpu(*everything, block, stop, grid, self.rows)
         fill = np.resize(block, self.size)

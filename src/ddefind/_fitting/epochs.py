@@ -8,8 +8,7 @@ A point whose loss or gradient is not finite, or whose delay is not positive, is
 accepted. The fit then goes back to the last accepted point and halves its step, until a
 point is accepted or the step is too small to change anything.
 
-The *movers* of the nodes are the delay on an aligned grid, and the delays and switches
-on a mesh. With adaptive steps they are the typical delays, which are only shown."""
+The engine knows what moves the nodes, the *movers*, and where a march is possible."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -18,56 +17,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.adaptive.solution import GROWTH, AdaptiveRoom
-from .._engine.aligned.march import System
-from .._engine.aligned.path import Grid
-from .._engine.mesh.march import movers_of
-from .._engine.mesh.mesh import Mesh
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.engine import AbstractEngine, System
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, Target
 from .._problem.free_parameters import FreeParameters
-from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
 from .._util.arrays import write
 
 if TYPE_CHECKING:
     from .optimizers import AbstractOptimizer
-
-
-# A fit that needs more rows than this steps back instead.
-_MAX_ROWS = 1 << 17
-
-
-def _is_feasible(system: System, movers: jax.Array) -> jax.Array:
-    """Whether the delays are positive and, on an aligned grid, need few enough rows. A
-    delay that varies may begin with zero."""
-    if isinstance(system.grid, Mesh):
-        delays = system.grid.delays(movers)
-        return jnp.all(delays > 0) & jnp.all(jnp.isfinite(movers))
-    if isinstance(system.grid, AdaptiveRoom):
-        return jnp.all(movers >= 0) & jnp.all(jnp.isfinite(movers))
-    shortest = system.T * system.grid.n / (_MAX_ROWS // 2)
-    return (movers > shortest) & jnp.isfinite(movers)
-
-
-def _rows_needed(system: System, movers: jax.Array) -> Any:
-    """Count the rows that are needed; with adaptive steps this is not known before."""
-    if isinstance(system.grid, Mesh):
-        return system.grid.rows_needed(movers)
-    if isinstance(system.grid, AdaptiveRoom):
-        return jnp.asarray(0)
-    return system.grid.last(system.T, movers)
-
-
-def _lacked_rows(system: System, buffers: Any) -> jax.Array:
-    """Whether an evaluation with adaptive steps, which left these buffers, had too few
-    rows and could have more."""
-    if not isinstance(system.grid, AdaptiveRoom):
-        return jnp.asarray(False)
-    return ~buffers & (GROWTH * system.grid.capacity <= _MAX_ROWS)
 
 
 # A loss larger than the best one by more than this factor counts as non-finite.
@@ -107,7 +66,7 @@ class Descent(eqx.Module):
     loss: AbstractLoss
     optimizer: "AbstractOptimizer"
     gradient: AbstractGradient
-    solver: AbstractSolver | AbstractAdaptive
+    engine: AbstractEngine
     threshold: jax.Array
     epochs: int = eqx.field(static=True)
     dimension: int = eqx.field(static=True)
@@ -141,7 +100,7 @@ def run(
     target: Target,
     T: jax.Array,
     stop: jax.Array,
-    grid: Grid | Mesh | AdaptiveRoom,
+    grid: Any,
     rows: int,
     keep_path: bool,
 ) -> tuple[EpochState, EpochLog, jax.Array, jax.Array, jax.Array]:
@@ -152,7 +111,7 @@ def run(
     the number of epochs that were run, and whether there was too little room."""
     lanes = state.z.shape[1] if state.z.ndim == 2 else None
     fixed = without_doses(descent.fixed)
-    system = System(fixed, descent.solver, grid, T, descent.dimension, lanes)
+    system = System(fixed, descent.engine, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
     log = EpochLog(
         jnp.full((rows, *jnp.shape(state.best_loss)), jnp.nan),
@@ -178,35 +137,29 @@ def run(
     carry = (state, buffers, log, jnp.asarray(0), jnp.asarray(False))
     state, _, log, row, overflow = lax.while_loop(going, epoch, carry)
     movers = _movers(descent, system, state.z)
-    usable = _is_feasible(system, movers)
+    usable = descent.engine.is_feasible(system, movers)
     movers = jnp.where(usable, movers, _movers(descent, system, state.good))
     return state, log, movers, row, overflow
 
 
 def _movers(descent: Descent, system: System, z):
     """Return the movers at an unconstrained vector."""
-    params = descent.params(z)
-    if isinstance(system.grid, Mesh):
-        return movers_of(eqx.combine(params, system.fixed))
-    if isinstance(system.grid, AdaptiveRoom):
-        problem = eqx.combine(params, system.fixed)
-        return typical_delays(problem.tau, problem.start)
-    return params.tau
+    return system.engine.movers(system, descent.params(z))
 
 
 def _epoch(descent: Descent, system: System, state: EpochState, buffers, target):
     """Evaluate and step all fits that run. Nothing changes if a solution needs more
     rows than there are, which is the last result."""
-    movers = _movers(descent, system, state.z)
-    feasible = _is_feasible(system, movers)
+    engine, movers = system.engine, _movers(descent, system, state.z)
+    feasible = engine.is_feasible(system, movers)
     fits = feasible & (state.status == RUNNING)
-    rows = _rows_needed(system, jnp.where(fits, movers, 1.0))
+    rows = engine.rows_needed(system, jnp.where(fits, movers, 1.0))
     overflow = jnp.any(jnp.where(fits, rows, 0) >= system.grid.capacity)
     # Where the delay cannot be solved with, the last accepted point is solved instead.
     point = jnp.where(feasible, state.z, state.good)
-    rests = ~_is_feasible(system, _movers(descent, system, point)) | overflow
+    rests = ~engine.is_feasible(system, _movers(descent, system, point)) | overflow
     loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
-    overflow |= _lacked_rows(system, buffers)
+    overflow |= engine.lacked_rows(system, buffers)
     running = (state.status == RUNNING) & ~overflow
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
     finite &= ~(loss > _RUNAWAY * state.best_loss)
@@ -251,12 +204,9 @@ def _epoch(descent: Descent, system: System, state: EpochState, buffers, target)
 
 
 def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
-    """Compute the loss and its gradient for the unconstrained vector. On an aligned
-    grid a fit that rests gets a delay so long that it takes a single step."""
+    """Compute the loss and its gradient for the unconstrained vector."""
     params, back = jax.vjp(descent.params, z)
-    if isinstance(system.grid, Grid):
-        tau = jnp.where(rests, system.T * system.grid.n, params.tau)
-        params = eqx.tree_at(lambda p: p.tau, params, tau)
+    params = system.engine.at_rest(system, params, rests)
     loss, gradient, buffers = descent.gradient(
         system, descent.loss, target, params, buffers
     )
@@ -295,9 +245,9 @@ def _line_search_value(descent: Descent, system: System, target):
     is infinite where the grid has no room, so that a line search turns back there."""
 
     def both(z):
-        movers = _movers(descent, system, z)
-        feasible = _is_feasible(system, movers)
-        rows = _rows_needed(system, jnp.where(feasible, movers, 1.0))
+        engine, movers = system.engine, _movers(descent, system, z)
+        feasible = engine.is_feasible(system, movers)
+        rows = engine.rows_needed(system, jnp.where(feasible, movers, 1.0))
         feasible &= rows < system.grid.capacity
         buffers = descent.gradient.buffers(system)
         loss, slope, _ = _evaluate(descent, system, target, z, buffers, ~feasible)

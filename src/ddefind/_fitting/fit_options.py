@@ -18,6 +18,15 @@ from typing import Any, TypeVar, final
 # Which fits have a keyword: all, those by gradient descent, or those of `fit_many`.
 ALL_FITS, DESCENT, SWEEPS = "all fits", "gradient descent", "sweeps"
 
+# The words of the adaptive solvers, and of all solvers of a fit: the names of their
+# classes in small letters, and what they are for.
+ADAPTIVE_WORDS = {
+    "tsit5": "adaptive steps",
+    "dop853": "adaptive, for small tolerances",
+    "radau": "adaptive, for stiff equations",
+}
+SOLVER_WORDS = {"rk4": "fixed steps", **ADAPTIVE_WORDS}
+
 # Values that a shell offers, or a function that looks them up.
 Offered = Iterable[str] | Callable[[], Iterable[str]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -234,19 +243,20 @@ OPTIONS = (
     Option(
         keyword="solver",
         default="auto",
-        text="the method that solves the equation: `RK4()` with fixed steps, `Tsit5()` "
-        "or `Radau()` with adaptive ones; by default the equation and the data decide.",
+        text="the method that solves the equation: `RK4()` with fixed steps, "
+        "`Tsit5()`, `DOP853()` or `Radau()` with adaptive ones; by default the "
+        "equation and the data decide.",
         setting="solver",
         kind="choice",
-        help="rk4 (fixed steps), tsit5 (adaptive steps) or radau (adaptive, for stiff "
-        "equations). By default, auto, the equation and the data decide.",
-        values=("auto", "rk4", "tsit5", "radau"),
+        help=", ".join(f"{word} ({use})" for word, use in SOLVER_WORDS.items())
+        + ". By default, auto, the equation and the data decide.",
+        values=("auto", *SOLVER_WORDS),
     ),
     Option(
         setting="rtol",
         kind="number",
-        help="The relative error that tsit5 or radau tolerate in a step, 1e-6 by "
-        "default.",
+        help=f"The relative error that {' or '.join(ADAPTIVE_WORDS)} tolerate in a "
+        "step, 1e-6 by default.",
     ),
     Option(
         keyword="steps_per_delay",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, final
 import jax.numpy as jnp
 import numpy as np
 
+from .._engine.choose import engine_for
+from .._engine.engine import of_each
 from .._engine.solution import check_steps
 from .._loss.gradients import Discrete, check_inputs
 from .._problem.free_parameters import FreeParameters
@@ -20,7 +22,7 @@ from .._results.result import FitResult
 from .._results.status import Status
 from .._util.progress import Reporter
 from . import epochs as states
-from .descent_batches import DescentBatch, make_grids
+from .descent_batches import DescentBatch
 from .epochs import Descent
 from .request import FitOptions, FitTask, FitTasks, distinct
 
@@ -66,6 +68,8 @@ def descend(
         raise ValueError(f"`epochs` must be an integer from 0 on, but got {epochs!r}.")
     free, starts, z = _starts(tasks)
     learned, fixed = free.split(starts[0])
+    plain = of_each(without_doses, starts)
+    engine = engine_for(plain[0], solver, first.T)
     descent = Descent(
         free,
         learned,
@@ -73,15 +77,14 @@ def descend(
         options.loss,
         optimizer,
         gradient,
-        solver,
+        engine,
         jnp.asarray(float(options.threshold or 0.0)),
         int(epochs),
-        without_doses(starts[0]).dimension,
+        plain[0].dimension,
     )
     stack = tasks.stack(np.arange(len(tasks.sets)))
     ends = np.broadcast_to(stack.T, count)
-    plain = {id(start): without_doses(start) for start in distinct(starts)}
-    grids = make_grids([plain[id(start)] for start in starts], ends, solver, steps)
+    grids = engine.grids(plain, ends, steps)
     batch = DescentBatch(descent, z, stack, grids, keep_paths)
     with Reporter(options.progress, int(epochs), count) as reporter:
         batch.run(reporter)
@@ -182,7 +185,7 @@ class FinishedFits:
             message=self._message(index),
             epochs=int(batch.epochs[index]),
             seconds=self.seconds,
-            solver=self.batch_state.descent.solver,
+            solver=self.batch_state.descent.engine.solver,
             steps_per_delay=self.steps_per_delay,
             model=self.tasks.equation,
         )

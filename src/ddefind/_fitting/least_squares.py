@@ -13,7 +13,7 @@ import numpy as np
 
 from .._data.smoothing import spread
 from .._data.study_data import parts_of
-from .._engine.engine import AUTO, check_any_solver, default_solver
+from .._engine.choose import AUTO, check_any_solver, default_solver
 from .._engine.solution import check_steps
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from .._data.data import DataStack
-from .._engine.engine import AUTO
+from .._engine.choose import AUTO
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, needs_no_other_solver, search
 from .._many_fits.sets import DataSets, Sets, can_search, has_enough_data, make_sets

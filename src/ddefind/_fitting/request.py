@@ -17,8 +17,7 @@ import numpy as np
 
 from .._data.data import Data, DataStack, check_sizes, data_set, joined
 from .._data.study_data import Records
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.runge_kutta import AbstractIntegrator
 from .._equation.equation import Equation
 from .._loss.gradients import AbstractGradient, check_data
 from .._loss.losses import AbstractLoss, SumOfSquares
@@ -187,7 +186,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     networks: Mapping[str, Network] | None
     parameters: Mapping[str, Any] | None
     noise: Any
-    solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
+    solver: AbstractIntegrator | Literal["auto"]
     steps_per_delay: int | None
     seed: int
     intervals: bool | None

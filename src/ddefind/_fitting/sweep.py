@@ -85,8 +85,9 @@ class FitChunk:
                 return [_failure(numbers[0], error, tasks.sets[0])]
         rows = []
         for i, number in enumerate(numbers):
-            parts = (tasks.problems, tasks.sets, tasks.starts)
-            alone = FitTasks(*(part[i : i + 1] for part in parts), tasks.seed + i, None)
+            problem, data = tasks.problems[i : i + 1], tasks.sets[i : i + 1]
+            starts, seed = tasks.starts[i : i + 1], tasks.seed + i
+            alone = FitTasks(problem, data, starts, seed, None)
             rows += self(((number,), alone))
         return rows
 

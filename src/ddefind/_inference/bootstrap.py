@@ -5,7 +5,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from .._engine.aligned.path import Points
+from .._engine.engine import Points
 from .._problem.network_weights import Networks, count_weights, named_indices
 from .._search.batches import refine
 from .._search.levenberg_marquardt import LIMIT, NO_START, STUCK

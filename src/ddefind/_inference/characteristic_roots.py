@@ -7,9 +7,7 @@ $$\Delta(\lambda)\,v = \Bigl(\lambda I - A - \sum_q B_q\,g_q(\lambda)\Bigr)\,v =
   \qquad g_q(\lambda) = e^{-\lambda\tau_q}.$$
 
 Other delayed terms have other functions g: $\lambda e^{-\lambda\tau}$ for the delayed
-slope $x'(t - \tau)$; $\bigl(b / (\lambda + b)\bigr)^k$ for a gamma distribution of
-delays with the mean m, the shape k and $b = k / m$; and $(e^{-\lambda\,low} -
-e^{-\lambda\,high}) / (\lambda\,(high - low))$ for a uniform one.
+slope $x'(t - \tau)$, and for a distributed delay the Laplace transform of its density.
 
 The roots $\lambda$ are the eigenvalues of an operator on functions over the longest
 delay, $u(s) = x(t + s)$ for $-\max\tau \le s \le 0$: it maps u to du/ds, with $A u(0) +
@@ -35,26 +33,23 @@ triangular. Its roots are those of the blocks, which are sought one by one, to t
 of the essential rate of each block; it stands for the roots where there are none.
 
 Two kinds of terms have an *essential* rate, up to which no root tells how disturbances
-decay. A gamma distribution forgets the past at the rate $b = k / m$. (With a shape that
-is an integer it is a chain of k linear equations, and is replaced by it.) In a neutral
-equation, roots with ever larger imaginary parts come near the $\sigma$ at which
-$\rho(\sum_q C_q e^{-\sigma\tau_q}) = 1$, where $C_q$ are the matrices of the slopes."""
+decay. A distributed delay forgets the past at a certain rate. (A gamma distribution
+whose shape k is an integer is a chain of k linear equations, and is replaced by it.) In
+a neutral equation, roots with ever larger imaginary parts come near the $\sigma$ at
+which $\rho(\sum_q C_q e^{-\sigma\tau_q}) = 1$, where $C_q$ are the matrices of the
+slopes."""
 
-import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 from scipy.sparse.csgraph import connected_components
 
-# A gamma distribution is cut off where this share of it is left.
-_TAIL = 1e-9
-# The number of places at which a distribution is integrated.
-_PLACES = 120
-# The largest shape of a gamma distribution that is replaced by a chain.
+from .._problem.kernels import AbstractTerm
+
+# The largest number of equations of a chain that replaces a distribution.
 _LONGEST_CHAIN = 10
 # The smallest and the largest number of Chebyshev points.
 _FEWEST_POINTS, _MOST_POINTS = 20, 320
@@ -69,33 +64,13 @@ _SINGULAR = 1e-9
 _LARGEST_RATIO = 1e13
 
 
-class AbstractTerm(abc.ABC):
-    """Delayed term of a linear equation, without its matrix."""
-
-    @property
-    @abc.abstractmethod
-    def memory(self) -> float:
-        """How far back the term reads: it has (almost) no weight on what is earlier."""
-
-    @abc.abstractmethod
-    def transform(self, root: complex) -> tuple[complex, complex]:
-        """Compute g at a root, and its derivative there."""
-
-    @abc.abstractmethod
-    def bound(self, sigma: float, height: float) -> float:
-        """Bound |g| where the real part is at least `sigma` and the imaginary part at
-        least `height` (for a slope, |g / root|)."""
-
-    @abc.abstractmethod
-    def quadrature(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return delays and weights that approximate the term by a weighted mean."""
-
-
 @dataclass(frozen=True)
 class AbstractPointTerm(AbstractTerm):
     """Term that reads the past at a single delay."""
 
     tau: float
+    rate: ClassVar[float] = np.inf
+    stages: ClassVar[int] = 0
 
     @property
     def memory(self):
@@ -126,77 +101,6 @@ class SlopeTerm(AbstractPointTerm):
     def transform(self, root):
         value = np.exp(-root * self.tau)
         return root * value, (1 - root * self.tau) * value
-
-
-@final
-@dataclass(frozen=True)
-class GammaTerm(AbstractTerm):
-    """The mean of the past under a gamma distribution."""
-
-    mean: float
-    shape: float
-
-    @property
-    def rate(self) -> float:
-        """b. No disturbance of the past is forgotten faster than at this rate."""
-        return self.shape / self.mean
-
-    @property
-    def memory(self):
-        return float(special.gammainccinv(self.shape, _TAIL)) / self.rate
-
-    def transform(self, root):
-        ratio = self.rate / (root + self.rate) if root != -self.rate else np.inf
-        value = ratio**self.shape
-        return value, -self.shape * ratio / self.rate * value
-
-    def bound(self, sigma, height):
-        distance = np.hypot(max(sigma + self.rate, 0.0), height)
-        with np.errstate(divide="ignore"):
-            return float((self.rate / np.float64(distance)) ** self.shape)
-
-    def quadrature(self):
-        delays, weights = _gauss(0.0, self.memory)
-        k, s = self.shape, self.rate * delays
-        density = self.rate * np.exp((k - 1) * np.log(s) - s - special.gammaln(k))
-        return delays, weights * density
-
-
-@final
-@dataclass(frozen=True)
-class UniformTerm(AbstractTerm):
-    """The mean of the past between two delays."""
-
-    low: float
-    high: float
-
-    @property
-    def memory(self):
-        return self.high
-
-    def transform(self, root):
-        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        z, decay = root * half, np.exp(-root * middle)
-        if abs(z) < 1e-3:
-            sinch, slope = 1 + z**2 / 6 + z**4 / 120, z / 3 + z**3 / 30
-        else:
-            sinch = np.sinh(z) / z
-            slope = (np.cosh(z) - sinch) / z
-        return decay * sinch, decay * (half * slope - middle * sinch)
-
-    def bound(self, sigma, height):
-        return abs(self.transform(sigma)[0])
-
-    def quadrature(self):
-        delays, weights = _gauss(self.low, self.high)
-        return delays, weights / (self.high - self.low)
-
-
-def _gauss(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places and weights of Gauss's rule between two ends."""
-    places, weights = np.polynomial.legendre.leggauss(_PLACES)
-    half = (high - low) / 2
-    return low + half * (1 + places), half * weights
 
 
 class StateBlock(NamedTuple):
@@ -239,7 +143,7 @@ class StateBlock(NamedTuple):
     @property
     def essential(self) -> float:
         """The essential rate; minus infinity without one."""
-        rates = [-t.rate for t in self.terms if isinstance(t, GammaTerm)]
+        rates = [-term.rate for term in self.terms]
         if self.is_neutral:
             taus = np.array([t.tau for t in self.terms if isinstance(t, SlopeTerm)])
             rates.append(_neutral_rate(self.B[self._is_slope], taus))
@@ -335,16 +239,16 @@ def _blocks_of(A: Any, B: Any, tau: Any) -> Iterator[StateBlock]:
 def _with_chains(
     A: np.ndarray, B: np.ndarray, terms: Sequence[AbstractTerm]
 ) -> tuple[np.ndarray, np.ndarray, list[AbstractTerm]]:
-    """Move states without delay into A, and replace every gamma distribution whose
-    shape k is a small integer by a chain of k further states for each state that it
-    averages: $z_1' = b\\,(x - z_1)$, and so on."""
+    """Move states without delay into A, and replace every distribution that amounts to
+    a chain of few equations by it, with further states for each state that it averages:
+    $z_1' = b\\,(x - z_1)$, and so on, for the rate b."""
     kept: list[AbstractTerm] = []
     couplings = []
     for coupling, term in zip(B, terms):
-        k = int(term.shape) if isinstance(term, GammaTerm) else 0
+        k = term.stages
         if isinstance(term, StateTerm) and term.tau == 0:
             A = A + np.pad(coupling, (0, len(A) - len(coupling)))
-        elif isinstance(term, GammaTerm) and term.shape == k <= _LONGEST_CHAIN:
+        elif 0 < k <= _LONGEST_CHAIN:
             for state in np.flatnonzero(np.any(coupling != 0, axis=0)):
                 last, size = state, len(A)
                 A = np.pad(A, (0, k))
@@ -455,7 +359,7 @@ def _approximate_roots(block: StateBlock, points: int, shift: float) -> np.ndarr
     generator[:d] = 0.0
     generator[:d, :d] = A
     for term, coupling in zip(block.terms, block.B):
-        delays, weights = term.quadrature()
+        delays, weights = map(np.asarray, term.quadrature())
         if shift != 0:
             weights = weights * np.exp(-1j * shift * delays)
         row = weights @ _interpolation_rows(points, 1 - 2 * delays / longest)

@@ -156,8 +156,8 @@ def _is_chance(setup: FitSetup, starts: int, ratio: float, k: float) -> bool:
     p = _least_p(setup, ratio, k)
     if p > _LEVEL or p < _LEVEL / _MOST_SHAPES:
         return p > _LEVEL
-    if isinstance(setup.model.fixed.history, Measured) or setup.model.is_adaptive:
-        # A measured past cannot be shuffled, and adaptive steps take too long.
+    if isinstance(setup.model.fixed.history, Measured) or setup.model.engine.is_costly:
+        # A measured past cannot be shuffled, and some engines take too long.
         return False
     random, few = np.random.default_rng(0), min(starts, _STARTS)
     return any(_shuffled_ratio(setup, few, random) >= ratio for _ in range(_SHUFFLES))

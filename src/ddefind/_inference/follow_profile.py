@@ -22,7 +22,7 @@ from typing import final
 
 import numpy as np
 
-from .._engine.aligned.path import Points
+from .._engine.engine import Points
 from .._search.batches import RefinedFits, refine
 from .._search.levenberg_marquardt import LIMIT
 from .._search.setup import FitSetup

@@ -11,21 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import in_structure, is_delay
-from .._problem.general_delays import (
-    AbstractGammaDelay,
-    AbstractKernel,
-    AbstractVaryingDelay,
-    has_slope,
-)
+from .._problem.delays import AbstractDistributedDelay, in_structure, is_delay
+from .._problem.general_delays import AbstractVaryingDelay, delay_at, has_slope
+from .._problem.kernels import AbstractKernel
 from .._problem.network import Network, networks_in, numbered_networks, probing
 from .._problem.problem import Problem
 from .._util.errors import check_level, shown
 from .._util.shown import frame_of_rows
 from .covariance import Uncertainty, propagate
 
-# A mean over the past is taken over this many equally likely delays.
-_LIKELY_DELAYS = 64
+# A mean over the past is taken over this many equally likely delays, which are found in
+# a table of the delays of a distribution.
+_LIKELY_DELAYS, _TABULATED = 64, 4001
 # The number of times at which a history is called.
 _PAST_TIMES = 101
 # The numbers of points of a curve in the visited range and in each margin beyond it,
@@ -73,15 +70,11 @@ def _delayed(
 ) -> tuple[Any, Any, Any]:
     """Return what the right-hand side gets for a delay at the times `t`, the delayed
     states and the lengths of the delay; and the longest delay."""
-    if isinstance(leaf, AbstractKernel):
-        likely = _likely_delays(leaf)
+    length = jax.vmap(lambda t, x: delay_at(leaf, t, x))(jnp.asarray(t), x)
+    if isinstance(leaf, AbstractDistributedDelay):
+        likely = _likely_delays(leaf())
         states = jnp.mean(jnp.stack([trajectory(t - s) for s in likely]), axis=0)
-        mean = float(np.mean(likely))
-        return states, jnp.full(len(t), mean), likely[-1]
-    if isinstance(leaf, AbstractVaryingDelay):
-        length = jax.vmap(leaf)(jnp.asarray(t), x)
-    else:
-        length = jnp.full(len(t), leaf() if is_delay(leaf) else leaf)
+        return states, length, likely[-1]
     earlier = t - length
     states = trajectory(earlier)
     if has_slope(leaf):
@@ -91,13 +84,9 @@ def _delayed(
 
 def _likely_delays(kernel: AbstractKernel) -> np.ndarray:
     """Return delays that are equally likely under a density, in increasing order."""
-    from scipy.special import gammaincinv
-
-    first, second = map(float, kernel())
+    delays = np.asarray(kernel.delay(jnp.linspace(*kernel.span(), _TABULATED)))
     shares = (np.arange(_LIKELY_DELAYS) + 0.5) / _LIKELY_DELAYS
-    if isinstance(kernel, AbstractGammaDelay):
-        return gammaincinv(second, shares) * first / second
-    return first + shares * (second - first)
+    return np.interp(shares, np.asarray(kernel.share(delays)), delays)
 
 
 @eqx.filter_jit

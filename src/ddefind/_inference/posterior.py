@@ -34,9 +34,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._engine.aligned.path import Points
+from .._engine.engine import Points
 from .._problem.free_parameters import FreeParameters
-from .._search.batches import capacity_for
 from .._search.levenberg_marquardt import NormalEquations
 from .._search.normal_equations import LeastSquaresModel, normal_equations, work_buffer
 from .covariance import Uncertainty
@@ -260,7 +259,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
         sampled=() if noise_given else tuple(np.flatnonzero(counts).tolist()),
         bound_information=jnp.asarray(1 / setup.bound_variance),
         steps=jnp.asarray(_difference_steps(uncertainty)),
-        capacity=capacity_for(setup.model, n, data.T),
+        capacity=setup.model.engine.capacity(n, data.T),
     )
 
 

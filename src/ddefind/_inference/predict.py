@@ -8,8 +8,6 @@ import equinox as eqx
 import numpy as np
 
 from .._data.data import Data
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.solve import solve
 from .._problem.driving import check_inputs_known
 from .._problem.network_weights import (
     Networks,
@@ -147,14 +145,14 @@ def predict(
     model, theta, is_given = _with_parameters(uncertainty, problem, parameters)
     learned = model.free.join_values(theta, model.learned)
     check_inputs_known(eqx.combine(learned, model.fixed), float(times.max()))
+
+    def delays() -> tuple[float, float]:
+        now = replace(setup, model=model)
+        return setup.delay(uncertainty.theta[None])[0], now.delay(theta[None])[0]
+
     n = int(search_result.best.n[0])
-    length = setup.data.T
-    if model.mesh is None:
-        # A longer delay gets more steps, so that they stay as short as in the fit.
-        fitted_delay = setup.delay(uncertainty.theta[None])[0]
-        length = replace(setup, model=model).delay(theta[None])[0]
-        n = int(np.ceil(n * max(length / fitted_delay, 1.0)))
-    _check_length(times, length / n)
+    n, length = model.engine.later_steps(n, delays, setup.data.T)
+    _check_length(times, length)
     values = observed(model, theta, times, n, len(setup.data.names))
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(model, theta, times, values)
@@ -216,16 +214,17 @@ def _with_parameters(
     like = np.array(free.like)
     is_given = np.zeros(len(theta), bool)
     positive = [array.first for array in free.arrays if array.is_positive]
-    shapes = [array.first for array in free.arrays if array.role == "shape"]
+    roles = {array.first: array.role for array in free.arrays}
     for key, value in parameters.items():
         elements = find(key, list(free.arrays))
         for element, number in zip(elements, finite_numbers(key, value, len(elements))):
             if element in positive and number <= 0:
                 raise ValueError(f"`{key}` must be positive, but got {number:g}.")
-            if element in shapes and number < 1:
+            role = roles.get(element)
+            if role and role.usual and number < role.usual[0]:
                 raise ValueError(
-                    f"`{key}` is the shape of a gamma distribution, which is at least "
-                    f"1, but got {number:g}."
+                    f"`{key}` is {role.title}, which is at least {role.usual[0]:g}, "
+                    f"but got {number:g}."
                 )
             vector[like == like[element]] = number
             source = free.source[element]
@@ -243,9 +242,9 @@ def _check_finite(
     does not reach its end says itself where that is, and why."""
     is_bad = ~np.all(np.isfinite(values), axis=(1, 2))
     if is_bad.any():
-        if isinstance(model.solver, AbstractAdaptive):
-            learned = model.free.join_values(theta, model.learned)
-            solve(eqx.combine(learned, model.fixed), float(times.max()), model.solver)
+        learned = model.free.join_values(theta, model.learned)
+        problem = eqx.combine(learned, model.fixed)
+        model.engine.explain(problem, float(times.max()))
         raise ValueError(
             f"The trajectory is not finite from t = {times[is_bad].min():.4g} on: it "
             f"grows without limit. Ask for {wording.EARLIER_TIMES}."

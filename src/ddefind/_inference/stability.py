@@ -20,22 +20,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import in_structure, is_delay
-from .._problem.general_delays import (
-    AbstractGammaDelay,
-    AbstractUniformDelay,
-    AbstractVaryingDelay,
-    has_slope,
-)
+from .._problem.delays import AbstractDistributedDelay, in_structure, is_delay
+from .._problem.general_delays import delay_at, has_slope
+from .._problem.kernels import AbstractTerm
 from .._search.normal_equations import LeastSquaresModel
 from .._util.shown import AbstractShown, Cells, Shown, decimals, format_number
 from .characteristic_roots import (
     AbstractPointTerm,
-    AbstractTerm,
-    GammaTerm,
     SlopeTerm,
     StateTerm,
-    UniformTerm,
     essential_rate,
     near_root,
     rightmost_roots,
@@ -52,10 +45,10 @@ class LinearisedRhs(NamedTuple):
     A: Any  # [count, d, d], the derivative for the state
     B: Any  # [count, k, d, d], the derivatives for the delayed states
     C: Any  # [count, k, d, d], and for their slopes
-    numbers: Any  # [count, k, 2], the delay twice, or the two numbers of a distribution
-    # The derivatives of F, [count, d], and of `numbers` for the time.
+    delays: Any  # [count, k], of a distributed one the mean
+    # The derivatives of F, [count, d], and of `delays` for the time.
     time_derivative: Any
-    number_derivative: Any
+    delay_derivative: Any
 
     @property
     def jacobian(self) -> np.ndarray:
@@ -82,27 +75,13 @@ def linearise(model: LeastSquaresModel, theta, x, t) -> LinearisedRhs:
     """Linearise at the states `x`, of shape (count, d), all at the time `t`."""
     problem, leaves = _leaves(model, theta)
 
-    def numbers(x, t):
-        def one(leaf):
-            if isinstance(leaf, AbstractGammaDelay | AbstractUniformDelay):
-                return leaf()
-            if isinstance(leaf, AbstractVaryingDelay):
-                value = leaf(t, x)
-            else:
-                value = leaf() if is_delay(leaf) else leaf
-            return jnp.stack([value, value])
-
-        return jnp.stack([one(leaf) for leaf in leaves])
+    def delays(x, t):
+        return jnp.stack([delay_at(leaf, t, x) for leaf in leaves])
 
     def slope(x, y, z, t):
         pairs = zip(leaves, y, z)
         past = [(a, b) if has_slope(leaf) else a for leaf, a, b in pairs]
-        found = numbers(x, t)
-        delays = [
-            row[0] if isinstance(leaf, AbstractGammaDelay) else row.mean()
-            for leaf, row in zip(leaves, found)
-        ]
-        tau = in_structure(problem.tau, delays)
+        tau = in_structure(problem.tau, [*delays(x, t)])
         return problem.rhs(x, in_structure(problem.tau, past), tau, t)
 
     def at(x):
@@ -114,9 +93,9 @@ def linearise(model: LeastSquaresModel, theta, x, t) -> LinearisedRhs:
             A,
             jnp.stack(B),
             jnp.stack(C),
-            numbers(x, t),
+            delays(x, t),
             change,
-            jax.jacfwd(numbers, argnums=1)(x, t),
+            jax.jacfwd(delays, argnums=1)(x, t),
         )
 
     return jax.vmap(at)(x)
@@ -128,17 +107,15 @@ def linear_equation(
     """Return the equation of small disturbances of the equilibrium `x`."""
     linear = linearise(model, theta, x[None], jnp.zeros(()))
     leaves = _leaves(model, theta)[1]
-    numbers = np.asarray(linear.numbers[0]).tolist()
-    terms: list[AbstractTerm] = []
-    for leaf, (first, second) in zip(leaves, numbers):
-        if isinstance(leaf, AbstractGammaDelay):
-            terms.append(GammaTerm(first, second))
-        elif isinstance(leaf, AbstractUniformDelay):
-            terms.append(UniformTerm(first, second))
-        else:
-            terms.append(StateTerm(first))
+    delays = np.asarray(linear.delays[0]).tolist()
+    terms: list[AbstractTerm] = [
+        jax.tree.map(float, leaf())
+        if isinstance(leaf, AbstractDistributedDelay)
+        else StateTerm(delay)
+        for leaf, delay in zip(leaves, delays)
+    ]
     neutral = [q for q, leaf in enumerate(leaves) if has_slope(leaf)]
-    terms += [SlopeTerm(numbers[q][0]) for q in neutral]
+    terms += [SlopeTerm(delays[q]) for q in neutral]
     B = np.concatenate([linear.B[0], np.asarray(linear.C[0])[neutral]])
     return LinearEquation(np.asarray(linear.A[0]), B, terms)
 
@@ -284,7 +261,7 @@ def _check_autonomous(
     for t in (0.0, 0.37 * T, T, *between):
         linear = linearise(model, theta, path, jnp.asarray(t))
         first = linear if first is None else first
-        if _delays_change(linear, first.numbers, T):
+        if _delays_change(linear, first.delays, T):
             raise ValueError(
                 "A delay depends on the time t, so that the equation has no "
                 "characteristic roots. `stability` is for delays that are constant, or "
@@ -299,10 +276,10 @@ def _check_autonomous(
             )
 
 
-def _delays_change(linear: LinearisedRhs, numbers: Any, T: float) -> bool:
-    """Whether the delays have a slope in time, or differ from `numbers`."""
-    change = np.abs(linear.number_derivative) * T + np.abs(linear.numbers - numbers)
-    return bool(np.any(change > 1e-9 * np.abs(numbers)))
+def _delays_change(linear: LinearisedRhs, delays: Any, T: float) -> bool:
+    """Whether the delays have a slope in time, or differ from `delays`."""
+    change = np.abs(linear.delay_derivative) * T + np.abs(linear.delays - delays)
+    return bool(np.any(change > 1e-9 * np.abs(delays)))
 
 
 def _find_equilibria(

@@ -55,12 +55,13 @@ from jax import lax
 
 from .._engine.aligned.march import (
     HistoryStates,
-    System,
     inner_fractions,
     integrate,
+    make_path,
     solve_path,
 )
 from .._engine.aligned.path import DenseOutput, Grid, hermite, hermite_slope
+from .._engine.engine import System
 from .._problem.problem import Problem
 from .._util.arrays import read, take, write
 from .gradients import AbstractGradient
@@ -92,7 +93,8 @@ class Adjoint(AbstractGradient):
     is_formula: ClassVar[bool] = True
 
     def buffers(self, system: System) -> _Paths:
-        return _Paths(system.path(), system.path(_adjoint_grid(system)))
+        grids = system.grid, _adjoint_grid(system)
+        return _Paths(*(make_path(system, grid) for grid in grids))
 
     def __call__(self, system, loss, target, params, buffers):
         path, last = solve_path(system, params, buffers.path)
@@ -392,7 +394,7 @@ class Published(AbstractGradient):
     is_formula: ClassVar[bool] = True
 
     def buffers(self, system: System) -> _Buffers:
-        path = system.path()
+        path = make_path(system, system.grid)
         return _Buffers(path, path[:, 0])
 
     def __call__(self, system, loss, target, params, buffers):

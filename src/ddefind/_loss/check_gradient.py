@@ -1,25 +1,16 @@
 """`check_gradient`: the gradient by every route, beside central differences."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from .._data.data import Data
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.engine import (
-    AUTO,
-    check_any_solver,
-    default_solver,
-    needs_mesh,
-    time_grid,
-)
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.choose import AUTO, check_any_solver, default_solver, engine_for
+from .._engine.engine import AbstractEngine
+from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import check_steps
 from .._problem.network_weights import Networks, named_indices, networks_of
 from .._problem.parameters import parameter_arrays, parameter_vector
@@ -34,17 +25,12 @@ from .gradients import (
     Forward,
     check_loss,
     check_problem_and_data,
-    loss_and_gradient,
     loss_with_room,
     value_and_grad,
 )
 from .losses import AbstractLoss, SumOfSquares
 
 ROUTES: tuple[AbstractGradient, ...] = (Discrete(), Forward(), Adjoint())
-# The relative changes of a parameter for differences: with fixed steps, and with
-# adaptive ones. The choice of adaptive steps depends on the parameters, so that the
-# error of a solution jumps. For differences it is made as small as this tolerance.
-_CHANGE, _CHANGE_IF_ADAPTIVE, _RTOL_OF_DIFFERENCES = 1e-4, 1e-3, 1e-11
 
 
 @final
@@ -91,7 +77,7 @@ def check_gradient(
     data: Data,
     loss: AbstractLoss = SumOfSquares(),
     *,
-    solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = AUTO,
+    solver: AbstractIntegrator | Literal["auto"] = AUTO,
     steps_per_delay: int = 20,
 ) -> GradientCheck:
     """Print the gradient by every route beside central differences, to check a model of
@@ -121,78 +107,52 @@ def compare_gradients(
     problem: Problem,
     data: Data,
     loss: AbstractLoss = SumOfSquares(),
-    solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = AUTO,
+    solver: AbstractIntegrator | Literal["auto"] = AUTO,
     steps_per_delay: int = 20,
 ) -> GradientCheck:
     """Return what `check_gradient` prints."""
     check_problem_and_data(problem, data)
     check_loss(loss)
     check_any_solver(solver)
-    chosen = default_solver(problem, solver)
-    is_general = isinstance(chosen, AbstractAdaptive)
-    is_general = is_general or needs_mesh(without_doses(problem))
+    chosen, plain = default_solver(problem, solver), without_doses(problem)
+    engine = engine_for(plain, chosen, data.T)
     n = check_steps(steps_per_delay)
     routes = {}
     for route in ROUTES:
-        if is_general and route.is_formula:
+        name = type(route).__name__
+        if route.is_formula and engine.refusal(plain, name):
             continue
         kinds: Any = {"loss": loss, "gradient": route, "solver": chosen}
         _, gradient = value_and_grad(problem, data, steps_per_delay=n, **kinds)
-        routes[type(route).__name__] = parameter_vector(gradient)
+        routes[name] = parameter_vector(gradient)
     names = [
         name for each in parameter_arrays(problem) for name in each.elements(each.short)
     ]
-    if isinstance(chosen, AbstractAdaptive):
-        differences = _adaptive_differences(problem, data, loss, chosen)
-    else:
-        differences = _fixed_differences(problem, data, loss, chosen, n)
+    differences = _differences(problem, data, loss, engine, n)
     networks = networks_of(problem, names)
     return GradientCheck(tuple(names), differences, routes, networks)
 
 
-def _fixed_differences(
-    problem: Problem, data: Data, loss: AbstractLoss, solver: Any, n: int
-) -> np.ndarray:
-    """Return differences of the discrete loss. All its values have the same capacity of
-    the grid and come from one compiled program."""
-    grid = time_grid(problem, data.T, solver, n, shrink=0.9)
-    target, T = loss.prepare(data), jnp.asarray(data.T)
-
-    def value(moved):
-        return loss_and_gradient(moved, target, T, loss, None, solver, grid)
-
-    return _differences(problem, value, _CHANGE)
-
-
-def _adaptive_differences(
-    problem: Problem, data: Data, loss: AbstractLoss, solver: AbstractAdaptive
-) -> np.ndarray:
-    """Return differences of the loss of a much more accurate solution."""
-    factor = min(1.0, _RTOL_OF_DIFFERENCES / solver.rtol)
-    atol = None if solver.atol is None else factor * solver.atol
-    kind: Any = type(solver)
-    accurate = kind(factor * solver.rtol, atol)
-
-    def value(moved):
-        return loss_with_room(moved, data, loss, None, accurate)
-
-    return _differences(problem, value, _CHANGE_IF_ADAPTIVE)
-
-
 def _differences(
-    problem: Problem, value: Callable[[Problem], jax.Array], change: float
+    problem: Problem, data: Data, loss: AbstractLoss, engine: AbstractEngine, n: int
 ) -> np.ndarray:
-    """Return fourth-order central differences of a function of the problem."""
+    """Return fourth-order central differences of the loss. All its values come from one
+    compiled program, on grids with the same room."""
+    engine, change = engine.for_differences()
+    grid = engine.grid(without_doses(problem), data.T, n, shrink=0.9)
+    target = loss.prepare(data)
     dynamic, static = eqx.partition(problem, is_parameter)
     flat, unravel = ravel_pytree(dynamic)
     result = np.empty(flat.size)
     base = np.asarray(flat)
+
+    def value(vector: np.ndarray) -> Any:
+        moved = eqx.combine(unravel(vector), static)
+        return loss_with_room(moved, target, data.T, loss, None, engine, grid)
+
     for e in range(flat.size):
         step = change * (abs(base[e]) or 1.0)
         unit = np.eye(flat.size)[e]
-        shifted = [
-            float(value(eqx.combine(unravel(base + k * step * unit), static)))
-            for k in (-2, -1, 1, 2)
-        ]
+        shifted = [float(value(base + k * step * unit)) for k in (-2, -1, 1, 2)]
         result[e] = np.dot([1, -8, 8, -1], shifted) / (12 * step)
     return result

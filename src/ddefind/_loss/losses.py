@@ -16,10 +16,9 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.spline import Spline, spline
-from .._engine.aligned.march import System
-from .._engine.aligned.path import Points
+from .._engine.engine import AbstractPathCost, Points, System
 from .._util.arrays import as_parameter
-from .path_costs import AbstractPathCost, NodeCosts, PointCosts
+from .path_costs import NodeCosts, PointCosts
 
 
 class AbstractCost(eqx.Module):

@@ -3,20 +3,17 @@
 `PointCosts` is a sum of costs at fixed times, at which it reads the dense output.
 `NodeCosts` is an integral by the trapezium rule on the nodes of the solver."""
 
-import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._engine.aligned.march import System
 from .._engine.aligned.path import (
     DenseOutput,
     MeshPath,
-    Points,
     add_two,
     hermite,
     hermite_at,
@@ -26,32 +23,21 @@ from .._engine.aligned.path import (
     slope_weights,
     state_weights,
 )
-from .._engine.aligned.reverse import AbstractPathGradient, PathCostState
+from .._engine.engine import (
+    AbstractPathCost,
+    AbstractPointCost,
+    MeshCost,
+    PathCostState,
+    Points,
+    System,
+)
 from .._problem.problem import Problem
 from .._util.arrays import read, take
 
 
-class MeshCost(NamedTuple):
-    """A loss on a mesh, and its cotangents for the parameters of `observe`, the rows of
-    the path and their times."""
-
-    value: jax.Array
-    on_observe: Any
-    on_rows: jax.Array
-    on_times: jax.Array
-
-
-class AbstractPathCost(AbstractPathGradient):
-    """The loss of a path, and its derivatives for the rows of the path."""
-
-    @abc.abstractmethod
-    def value(self, params: Problem, path: jax.Array, last: Any) -> jax.Array:
-        """Return the loss of a path that is complete up to row `last`."""
-
-
 @final
 @dataclass(frozen=True)
-class PointCosts(AbstractPathCost):
+class PointCosts(AbstractPointCost):
     """A sum of costs at fixed times: `cost(observed, value, weight, is_last)`.
 
     Each point depends on the two rows at the ends of the step in which it lies. The
@@ -78,15 +64,13 @@ class PointCosts(AbstractPathCost):
         return self.total(params, DenseOutput(grid, path, grid.step(params.tau), last))
 
     def total(self, params: Problem, x: Callable[[Any], jax.Array]) -> jax.Array:
-        """Return the sum of the costs of a trajectory, which is a function of time."""
-
         def at(j, t, value, weight):
             return self.cost_at(j, t, value, weight)(params.observe, x(t))
 
         count = self.points.times.shape[0]
         return jnp.sum(jax.vmap(at)(jnp.arange(count), *self.points), axis=0)
 
-    def on_mesh(self, params: Problem, path: MeshPath) -> "MeshCost":
+    def on_mesh(self, params: Problem, path: MeshPath) -> MeshCost:
         """Return the sum of the costs of a solution on a mesh, and its cotangents.
 
         The points are visited in the order of time in one loop, which adds the

@@ -14,16 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._engine.aligned.path import Points
+from .._engine.engine import SHRINKAGE, Points
 from .._programs.program import Runner, run_fits
 from .._search.batches import (
     MAX_EVALUATIONS,
     MOST_SHRINKAGES,
     PATIENCE,
     PROMISING,
-    SHRINKAGE,
     StartTask,
-    capacity_for,
     fit_one,
 )
 from .._search.levenberg_marquardt import LIMIT, STUCK, Box, MinimiserResult
@@ -275,13 +273,10 @@ def _refined(
 
 
 def _lower(sets: Sets, starts: _Starts) -> np.ndarray:
-    """Return the lower bounds. A delay that steps are aligned with may become shorter
-    only by a factor."""
-    lower = sets.lower[starts.set].copy()
-    if sets.template.model.mesh is None:
-        for j in sets.template.model.free.delays:
-            lower[:, j] = np.maximum(lower[:, j], starts.theta[:, j] / SHRINKAGE)
-    return lower
+    """Return the lower bounds. A delay that steps follow may become shorter only by a
+    factor."""
+    model = sets.template.model
+    return model.engine.nearby(sets.lower[starts.set], starts.theta, model.free.delays)
 
 
 def _refined_once(
@@ -293,7 +288,7 @@ def _refined_once(
     box = Box(_lower(sets, starts), sets.upper[starts.set], starts.held)
     rate = sets.rate(T) if has_rate else np.zeros(count)
     task = starts.theta, box, starts.n, rate, np.full(count, limit)
-    capacity = capacity_for(model, int(starts.n.max()), float(T.max()))
+    capacity = model.engine.capacity(int(starts.n.max()), float(T.max()))
     points = Points(record.t, record.x, record.weights)
     shared = model, capacity
     found = run_rows(_fit, shared, points, task, starts.set, sets.place)

@@ -13,7 +13,6 @@ from typing import Any, final
 
 import numpy as np
 
-from .._engine.runge_kutta import AbstractSolver
 from .._search.explore import (
     AS_LOW,
     COARSE_EVALUATIONS,
@@ -207,17 +206,15 @@ def _confirmed(
 
 def _without_aliases(sets: Sets, fits: Fits, record: FitTargets) -> Fits:
     """Return the fits without the aliases that are better than the best other fit."""
-    solver = sets.template.model.solver
-    if not sets.has_curves or not isinstance(solver, AbstractSolver):
+    if not sets.has_curves:
         return fits
     order = np.argsort(score(sets, fits, record.weights), axis=1, kind="stable")
     is_suspect, kept = _leaves_curves(sets, fits, record), fits.exists.copy()
     for s in np.flatnonzero(is_suspect[np.arange(len(sets)), order[:, 0]]):
         for row in order[s]:
             theta = fits.theta[s, row]
-            if not is_suspect[s, row] or not turns_too_often(
-                sets.setup(int(s)), theta, solver
-            ):
+            setup = sets.setup(int(s))
+            if not is_suspect[s, row] or not turns_too_often(setup, theta):
                 break
             kept[s, row] = False
     return fits.where(kept)

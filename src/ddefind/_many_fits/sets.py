@@ -15,17 +15,13 @@ import numpy as np
 from .._data.data import Data, DataStack
 from .._data.smoothing import bins, scatter, smoothed_columns
 from .._engine.aligned.path import hermite
+from .._engine.engine import STEPS_PER_RECORD
 from .._problem.general_delays import is_general
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
 from .._programs.program import Runner
 from .._search.bounds import delays_to_try
 from .._search.setup import (
-    CAPACITY,
-    COARSE_STEPS,
-    MOST_STEPS_PER_RECORD,
-    STEPS_PER_RECORD,
-    USUAL_SHARE,
     FitSetup,
 )
 from .._search.symmetries import unit_exponents
@@ -257,32 +253,18 @@ class Sets:
         return self.delays(theta).max(axis=-1)
 
     def steps(self, theta: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """Return the steps per delay of a fit to a record of the length T."""
-        least = self.template.steps_per_delay
-        if self.template.model.mesh is not None:
-            return self._in_record(theta, T, least / 2, MOST_STEPS_PER_RECORD)
-        share = self.delay(theta) / T
-        least = np.ceil(np.minimum(1.0, share / USUAL_SHARE) * least)
-        by_record = np.ceil(STEPS_PER_RECORD * share)
-        most = max(self.template.steps_per_delay, CAPACITY // 2 - 3)
-        return np.clip(by_record, least, most).astype(int)
+        """Return the numbers of steps of fits to records of the length T."""
+        template = self.template
+        given = self.delay, theta, T, template.steps_per_delay
+        return template.model.engine.usual_steps(*given)
 
     def coarse_steps(self, theta: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """Return the steps per delay of a coarse fit."""
-        if self.template.model.mesh is not None:
-            most = MOST_STEPS_PER_RECORD // 2
-            return self._in_record(theta, T, COARSE_STEPS, most)
-        steps = np.ceil(STEPS_PER_RECORD * self.delay(theta) / T)
-        return np.clip(steps, 1, COARSE_STEPS).astype(int)
+        """Return those of coarse fits."""
+        return self.template.model.engine.coarse_steps(self.delay, theta, T)
 
     def rate(self, T: np.ndarray) -> np.ndarray:
-        """Return the least number of steps per unit of time, zero on a mesh."""
-        is_aligned = self.template.model.mesh is None
-        return is_aligned * STEPS_PER_RECORD / T
-
-    def _in_record(self, theta, T, in_delay: float, most: int) -> np.ndarray:
-        steps = in_delay * T / np.maximum(self.delay(theta), 1e-300)
-        return np.ceil(np.clip(steps, STEPS_PER_RECORD, most)).astype(int)
+        """Return the least number of steps per unit of time."""
+        return STEPS_PER_RECORD / T
 
     # The noise.
 
@@ -324,7 +306,8 @@ def can_search(setup: FitSetup) -> bool:
     with delays that are numbers, fixed steps and plain least squares."""
     model = setup.model
     is_plain = setup.joint is None and model.likelihood is None
-    if not is_plain or model.is_adaptive or setup.has_networks or model.stores_rows:
+    is_plain &= model.engine.in_arrays and not model.stores_rows
+    if not is_plain or setup.has_networks:
         return False
     problem = model.free.problem_at(np.ones(len(setup.lower)), _problem(setup))
     return not is_general(problem.tau)

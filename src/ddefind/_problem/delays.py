@@ -11,7 +11,7 @@ computes the number from parameters; or more than a number: see `general_delays.
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,9 +20,26 @@ import numpy as np
 
 from .._util.arrays import as_parameter, is_concrete, is_parameter
 
-# The role of a parameter that stands by itself in a delay: the delay, the mean and the
-# shape of a gamma distribution, or an end of a uniform one.
-DelayRole = Literal["delay", "mean", "shape", "low", "high"]
+
+class DelayRole(NamedTuple):
+    """What a parameter is that stands by itself in a delay.
+
+    - `title`: what it is called in messages.
+    - `usual`: the range in which a shape is sought by default, the first number being
+      the least that is possible; None for a length of time, which is sought where the
+      times of the data can show it.
+    - `drawn`: the range of random values for simulated data; None for the usual one.
+    - `may_be_zero`: whether a length may be zero.
+    """
+
+    title: str
+    usual: tuple[float, float] | None = None
+    drawn: tuple[float, float] | None = None
+    may_be_zero: bool = False
+
+
+# The whole delay.
+DELAY = DelayRole("the delay")
 
 
 class AbstractDelay(eqx.Module):
@@ -34,7 +51,7 @@ class AbstractDelay(eqx.Module):
 
     @abc.abstractmethod
     def roles(self) -> Mapping[str, DelayRole]:
-        """Return the roles of the fields that are delays by themselves, or a shape.
+        """Return the roles of the fields that stand in the delay by themselves.
         Parameters from which something is computed are not among them."""
 
 
@@ -47,6 +64,26 @@ class AbstractConstantDelay(AbstractDelay):
 
     def roles(self) -> Mapping[str, DelayRole]:
         return {}
+
+
+class AbstractDistributedDelay(AbstractDelay):
+    """A delay with a kernel of the class `kernel`, see `kernels.py`, whose two numbers
+    are parameters or computed from them."""
+
+    kernel: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def __call__(self) -> Any:
+        """Return the kernel with the numbers that it has."""
+
+    def check(self) -> None:
+        """Raise an error if the numbers of the kernel are known and impossible."""
+        kernel = self()
+        a, b = jax.tree.leaves(kernel)
+        if not is_concrete(a + b):
+            return
+        if kernel.is_impossible or np.isinf(float(a)) or np.isinf(float(b)):
+            raise ValueError(f"{kernel.rule}, but got {self.describe()}.")
 
 
 def is_delay(leaf: Any) -> bool:

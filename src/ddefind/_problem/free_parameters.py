@@ -69,8 +69,14 @@ class ParameterArray(NamedTuple):
 
     @property
     def is_delay(self) -> bool:
-        """Whether the array is a delay, the mean of delays, or an end of them."""
-        return self.role not in (None, "shape")
+        """Whether the array is a delay, or a length of time in a distributed one."""
+        return self.role is not None and self.shapes is None
+
+    @property
+    def shapes(self) -> tuple[float, float] | None:
+        """The usual range of the shape of a distribution, from the least that is
+        possible on; None if the array is no shape."""
+        return None if self.role is None else self.role.usual
 
     @property
     def is_noise(self) -> bool:
@@ -79,8 +85,8 @@ class ParameterArray(NamedTuple):
 
     @property
     def is_positive(self) -> bool:
-        """Whether the array must be positive. The end `low` of delays may be 0."""
-        return self.is_delay and self.role != "low"
+        """Whether the array is a delay that must be positive."""
+        return self.is_delay and self.role is not None and not self.role.may_be_zero
 
     def elements(self, name: str) -> list[str]:
         """Return the names of the elements: `b[0]`, `b[1]`, or `b[0]@label`."""
@@ -207,9 +213,11 @@ class FreeParameters:
         return self._first_values(array for array in self.arrays if array.is_delay)
 
     @property
-    def shapes(self) -> tuple[int, ...]:
-        """The numbers j of the free values that are shapes of gamma distributions."""
-        return self._first_values(a for a in self.arrays if a.role == "shape")
+    def shapes(self) -> dict[int, tuple[float, float]]:
+        """The numbers j of the free values that are shapes of distributed delays, with
+        the range in which each is sought by default."""
+        found = ((self.source[array.first], array.shapes) for array in self.arrays)
+        return {j: shapes for j, shapes in found if j >= 0 and shapes}
 
     def _first_values(self, arrays: Iterable[ParameterArray]) -> tuple[int, ...]:
         """Return the distinct free values that are first elements of these arrays."""

@@ -18,8 +18,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._util.arrays import as_parameter, is_concrete
-from .delays import AbstractDelay, delay_count, delay_names, in_structure, is_delay
+from .._util.arrays import as_parameter
+from .delays import (
+    DELAY,
+    AbstractDelay,
+    AbstractDistributedDelay,
+    delay_count,
+    delay_names,
+    in_structure,
+    is_delay,
+)
 from .function_parameters import with_parameters
 from .inputs import inputs_in, is_input
 
@@ -85,111 +93,7 @@ class Delay(AbstractVaryingDelay):
         return "the delay that `Delay` computes from t and x"
 
     def roles(self):
-        return {} if callable(self.delay) else {"delay": "delay"}
-
-
-class AbstractKernel(AbstractDelay):
-    r"""A distributed delay: `y` is the mean of the past states under a density,
-
-    $$y(t) = \int_0^\infty g(s)\, x(t - s)\, ds.$$
-
-    For `tau`, `rhs` gets the mean of the density."""
-
-    @abc.abstractmethod
-    def __call__(self) -> jax.Array:
-        """Return the two numbers that determine the density."""
-
-
-class AbstractGammaDelay(AbstractKernel):
-    r"""A gamma distribution of delays: its two numbers are the mean m and the shape k,
-
-    $$g(s) = \frac{b^k s^{k-1}}{\Gamma(k)} e^{-b s}, \qquad b = k / m,\ k \ge 1.$$
-    """
-
-
-class AbstractUniformDelay(AbstractKernel):
-    """Delays that are equally frequent between the two numbers, its ends."""
-
-
-@final
-class GammaDelay(AbstractGammaDelay):
-    """Delays with a gamma distribution of the given mean and shape.
-
-    The shape is any real number from 1 on: with 1 the distribution is exponential, and
-    its standard deviation is always mean / sqrt(shape). The right-hand side gets the
-    mean of the past states under this distribution for `y`.
-
-    >>> import ddefind as dd
-    >>> tau = dd.GammaDelay(mean=2.0, shape=2.7)
-    >>> dd.Problem(lambda x, y, tau, t: -y, dd.Constant(0.5), tau).dimension
-    1
-    """
-
-    mean: jax.Array
-    shape: jax.Array
-
-    def __init__(self, mean: Any, shape: Any):
-        self.mean, self.shape = as_parameter(mean), as_parameter(shape)
-        check_kernel(self)
-
-    def __call__(self):
-        return jnp.stack([self.mean, self.shape])
-
-    def describe(self) -> str:
-        return (
-            f"`GammaDelay` (mean = {float(self.mean):g}, shape = {float(self.shape):g})"
-        )
-
-    def roles(self):
-        return {"mean": "mean", "shape": "shape"}
-
-
-@final
-class UniformDelay(AbstractUniformDelay):
-    """Delays that are equally frequent between `low` and `high`.
-
-    >>> import ddefind as dd
-    >>> tau = dd.UniformDelay(low=0.5, high=2.0)
-    >>> dd.Problem(lambda x, y, tau, t: -y, dd.Constant(0.5), tau).dimension
-    1
-    """
-
-    low: jax.Array
-    high: jax.Array
-
-    def __init__(self, low: Any, high: Any):
-        self.low, self.high = as_parameter(low), as_parameter(high)
-        check_kernel(self)
-
-    def __call__(self):
-        return jnp.stack([self.low, self.high])
-
-    def describe(self) -> str:
-        return (
-            f"`UniformDelay` (low = {float(self.low):g}, high = {float(self.high):g})"
-        )
-
-    def roles(self):
-        return {"low": "low", "high": "high"}
-
-
-def check_kernel(kernel: AbstractKernel) -> None:
-    """Raise an error unless the two numbers of a density are possible or not known."""
-    numbers = kernel()
-    if not is_concrete(numbers.sum()):
-        return
-    a, b = (float(number) for number in numbers)
-    if isinstance(kernel, AbstractGammaDelay):
-        if a <= 0 or b < 1 or abs(a) == float("inf") or b == float("inf"):
-            raise ValueError(
-                "A gamma distribution of delays needs a positive mean and a shape of "
-                f"at least 1, but got {kernel.describe()}."
-            )
-    elif a < 0 or b <= a or b == float("inf"):
-        raise ValueError(
-            "A uniform distribution of delays needs 0 <= low < high, but got "
-            f"{kernel.describe()}."
-        )
+        return {} if callable(self.delay) else {"delay": DELAY}
 
 
 def has_slope(leaf: Any) -> bool:
@@ -210,8 +114,8 @@ def check_general(tau: Any, t: Any, x: Any) -> None:
     density are possible."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     for name, leaf in zip(delay_names(tau), leaves):
-        if isinstance(leaf, AbstractKernel):
-            check_kernel(leaf)
+        if isinstance(leaf, AbstractDistributedDelay):
+            leaf.check()
         if isinstance(leaf, AbstractVaryingDelay):
             result = jax.eval_shape(leaf, t, x)
             if getattr(result, "shape", None) != ():
@@ -221,29 +125,28 @@ def check_general(tau: Any, t: Any, x: Any) -> None:
                 )
 
 
+def delay_at(leaf: Any, t: Any, x: Any) -> Any:
+    """Return the length of a delay at the time `t` in the state `x`: of a distributed
+    one the mean, or NaN if its two numbers are impossible."""
+    if isinstance(leaf, AbstractVaryingDelay):
+        return jnp.asarray(leaf(t, x))
+    if isinstance(leaf, AbstractDistributedDelay):
+        kernel = leaf()
+        is_wrong = kernel.is_impossible & (kernel.mean > 0)
+        return jnp.where(is_wrong, jnp.nan, kernel.mean)
+    return leaf() if is_delay(leaf) else leaf
+
+
 def typical_delays(tau: Any, x: Any) -> jax.Array:
-    """Return the length of each delay, as one vector: of a varying delay at time zero
-    in the state `x`, of a distributed one the mean, or NaN if its two numbers are
-    impossible."""
+    """Return the length of each delay at time zero in the state `x`, as one vector."""
     zero = jnp.zeros((), jnp.result_type(float))
-
-    def one(leaf: Any) -> Any:
-        if isinstance(leaf, AbstractVaryingDelay):
-            return leaf(zero, x)
-        if isinstance(leaf, AbstractGammaDelay):
-            mean, shape = leaf()
-            return jnp.where(shape >= 1, mean, jnp.nan)
-        if isinstance(leaf, AbstractUniformDelay):
-            low, high = leaf()
-            return jnp.where((low >= 0) & (low < high), (low + high) / 2, jnp.nan)
-        return leaf() if is_delay(leaf) else leaf
-
-    return jnp.stack([one(leaf) for leaf in jax.tree.leaves(tau, is_leaf=is_delay)])
+    leaves = jax.tree.leaves(tau, is_leaf=is_delay)
+    return jnp.stack([delay_at(leaf, zero, x) for leaf in leaves])
 
 
 def is_general(tau: Any) -> bool:
     """Whether one of the delays in `tau` is more than a number."""
-    more = AbstractVaryingDelay | AbstractKernel
+    more = AbstractVaryingDelay | AbstractDistributedDelay
     return any(isinstance(d, more) for d in jax.tree.leaves(tau, is_leaf=is_delay))
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from .._util import wording
 from .._util.arrays import is_parameter
 from .._util.errors import did_you_mean
-from .delays import DelayRole, is_delay
+from .delays import DELAY, DelayRole, is_delay
 from .free_parameters import FreeParameters, ParameterArray, check_name, is_name
 from .problem import Problem
 
@@ -83,7 +83,7 @@ def noise_parameter(quantity: str, field: str) -> str:
 
 
 def _roles(problem: Problem) -> dict[str, DelayRole]:
-    """Return the roles of the parameters that are delays by themselves, or shapes."""
+    """Return the roles of the parameters that stand in a delay by themselves."""
     roles: dict[str, DelayRole] = {}
     paths = jax.tree_util.tree_flatten_with_path(problem.tau, is_leaf=is_delay)[0]
     for path, leaf in paths:
@@ -91,7 +91,7 @@ def _roles(problem: Problem) -> dict[str, DelayRole]:
         if is_delay(leaf):
             roles |= {f"{name}.{field}": role for field, role in leaf.roles().items()}
         else:
-            roles[name] = "delay"
+            roles[name] = DELAY
     return roles
 
 
@@ -533,7 +533,7 @@ def _check_starts(table: _SettingsTable, free: np.ndarray) -> None:
 
 
 def _check_delays(table: _SettingsTable) -> None:
-    """Check the starts of delays, and the bounds of shapes of gamma distributions."""
+    """Check the starts of delays, and the bounds of shapes of distributions."""
     for array in table.arrays:
         e = array.first
         source = e if table.role[e] < 0 else table.role[e]
@@ -542,9 +542,11 @@ def _check_delays(table: _SettingsTable) -> None:
             raise ValueError(
                 f"`{table.names[e]}` must start positive, but got {table.start[e]:g}."
             )
-        if array.role == "shape" and (-np.inf < lower < 1 or upper <= 1):
+        if array.role is None or array.shapes is None:
+            continue
+        least = array.shapes[0]
+        if -np.inf < lower < least or upper <= least:
             raise ValueError(
                 f"{wording.setting(table.names[source])} has the bounds {lower:g} and "
-                f"{upper:g}, but the shape of a gamma distribution of delays is at "
-                "least 1."
+                f"{upper:g}, but {array.role.title} of delays is at least {least:g}."
             )

@@ -20,18 +20,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammainc
 
-from .delays import in_structure, is_delay
+from .delays import AbstractDistributedDelay, in_structure, is_delay
 from .doses import Doses
-from .general_delays import (
-    AbstractGammaDelay,
-    AbstractKernel,
-    AbstractUniformDelay,
-    KnownTimes,
-    Reads,
-    has_slope,
-)
+from .general_delays import KnownTimes, Reads, has_slope
+from .kernels import AbstractKernel
 from .problem import Problem, with_parts
 
 
@@ -92,8 +85,8 @@ class DosedRhs(eqx.Module):
         states = []
         for leaf, number, delayed_state in zip(leaves, numbers, delayed):
             past, *slope = delayed_state if has_slope(leaf) else (delayed_state,)
-            if isinstance(leaf, AbstractKernel):
-                past = past[:d] + _mean_added(doses, leaf, t, before)
+            if isinstance(leaf, AbstractDistributedDelay):
+                past = past[:d] + _mean_added(doses, leaf(), t, before)
             else:
                 past = past[:d] + doses.added(t - number, before)
             states.append((past, slope[0][:d]) if slope else past)
@@ -142,19 +135,14 @@ class DosedRhs(eqx.Module):
         return found
 
 
-def _mean_added(doses: Doses, leaf: Any, t: Any, before: jax.Array) -> jax.Array:
+def _mean_added(
+    doses: Doses, kernel: AbstractKernel, t: Any, before: jax.Array
+) -> jax.Array:
     """Return the mean of D over a distribution of delays: each jump counts by the share
     of the distribution that has passed it."""
     total = jnp.zeros(doses.dimension)
-    one, two = leaf()
     for state, times, amounts in doses.jumps(before):
-        since = jnp.maximum(t - times, 0.0)
-        if isinstance(leaf, AbstractUniformDelay):
-            share = jnp.clip((since - one) / (two - one), 0.0, 1.0)
-        else:
-            assert isinstance(leaf, AbstractGammaDelay)
-            safe = jnp.where(since > 0, since, 1.0)
-            share = jnp.where(since > 0, gammainc(two, safe * two / one), 0.0)
+        share = kernel.share(jnp.maximum(t - times, 0.0))
         total = total.at[state].add(jnp.sum(share * amounts))
     return total
 

@@ -699,9 +699,8 @@ def _priors(fit: "Estimate") -> list[str]:
 
 def _solver(fit: "AbstractFit") -> str:
     name = type(fit.solver).__name__
-    rtol: Any = getattr(fit.solver, "rtol", None)
-    if rtol is not None:
-        return f"{name}, adaptive steps, relative tolerance {rtol:g}"
+    if steps := fit.solver.steps():
+        return f"{name}, {steps}"
     if fit.max_step is not None:
         return f"{name}, steps of at most {fit.max_step:.4g}"
     if not _has_delay(fit):

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._engine.adaptive.methods import AbstractAdaptive
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import (
     CHI,
@@ -135,12 +134,9 @@ def _step_error(fit: "Estimate") -> str:
             "finer ones failed" if fit.process is None else "shorter ones take too long"
         )
         return f"The solver's steps could not be checked: {why}."
-    remedy = f"Give a larger {wording.STEPS}."
+    remedy = fit.solver.remedy()
     if fit.process is not None:
         remedy = "Fit a part of the record, for which shorter steps are possible."
-    elif isinstance(fit.solver, AbstractAdaptive):
-        name = type(fit.solver).__name__
-        remedy = f"Give a smaller tolerance, as {wording.tolerance(name, '1e-9')}."
     return (
         f"The solver's steps matter: with half of them the estimates moved by "
         f"{error:.2g} standard errors. {remedy}"

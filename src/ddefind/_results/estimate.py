@@ -10,8 +10,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.study_data import Records
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import Solution
 from .._inference.assessment import (
     Assessment,
@@ -142,24 +141,23 @@ class Estimate(AbstractFit):
         return next(iter(self.models), None)
 
     @property
-    def solver(self) -> AbstractSolver | AbstractAdaptive:
-        return self.setup.model.solver
+    def solver(self) -> AbstractIntegrator:
+        return self.setup.model.engine.solver
 
     @property
-    def _has_mesh(self) -> bool:
-        return self.setup.model.mesh is not None
+    def _steps(self) -> tuple[int, float | None]:
+        """The steps per delay, and the largest step if they do not follow from that."""
+        setup, n = self.uncertainty.whole.setup, int(self.search_result.best.n[0])
+        engine = setup.model.engine
+        return engine.reported_steps(n, setup.steps_per_delay, setup.data.T)
 
     @property
     def steps_per_delay(self) -> int:
-        n = int(self.search_result.best.n[0])
-        return self.setup.steps_per_delay if self._has_mesh else n
+        return self._steps[0]
 
     @property
     def max_step(self) -> float | None:
-        """The largest step of the solver on a mesh, where n is their number in the
-        record."""
-        n = int(self.search_result.best.n[0])
-        return self.uncertainty.whole.setup.data.T / n if self._has_mesh else None
+        return self._steps[1]
 
     # The minimum
 

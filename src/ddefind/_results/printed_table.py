@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._engine.adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, NOT_DETERMINED, NOT_JUDGED, reasons
 from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices, without_weights
@@ -174,7 +173,7 @@ def sentences(fit: "Estimate") -> list[str]:
         return [_about_noise(fit), _ONE_OF_STUDY]
     else:
         lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]
-        lines += [_about_minima(fit), *_about_solver(fit), fit.message]
+        lines += [_about_minima(fit), *fit.solver.about(), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     named = named_indices(len(fit.names), fit.networks)
@@ -183,15 +182,6 @@ def sentences(fit: "Estimate") -> list[str]:
         lines.append(_EXPLANATION)
     verdicts = reasons([fit.assessment.verdicts[j] for j in named])
     return [*lines, *(without_weights(v, fit.names, fit.networks) for v in verdicts)]
-
-
-def _about_solver(fit: "Estimate") -> list[str]:
-    """Name the solver, if it is not one with fixed steps."""
-    if not isinstance(fit.solver, AbstractAdaptive):
-        return []
-    name = wording.solver_name(type(fit.solver).__name__)
-    stiff = ", for stiff equations" if isinstance(fit.solver, Radau) else ""
-    return [f"Solved by {name}, with adaptive steps{stiff}."]
 
 
 def _about_noise(fit: "Estimate") -> str:

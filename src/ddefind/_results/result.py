@@ -13,8 +13,7 @@ import numpy as np
 from .._data.data import Data
 from .._data.study_data import longest_part
 from .._data.times import source_times
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import Solution
 from .._engine.solve import solve
 from .._equation.equation import Equation
@@ -94,7 +93,7 @@ class AbstractFit(AbstractShown):
     status: Status
     message: str
     seconds: float
-    solver: AbstractSolver | AbstractAdaptive
+    solver: AbstractIntegrator
     steps_per_delay: int
     max_step: float | None
     model: Equation | None
@@ -256,7 +255,7 @@ class FitResult(AbstractFit):
     status: Status
     message: str
     seconds: float
-    solver: AbstractSolver | AbstractAdaptive = field(repr=False)
+    solver: AbstractIntegrator = field(repr=False)
     steps_per_delay: int = field(repr=False)
     max_step: float | None = field(default=None, repr=False)
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.study_data import Records, StudyData
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.aligned.path import Points
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.choose import saved_engine
+from .._engine.engine import AbstractEngine, Points
 from .._inference.assessment import Assessment
 from .._inference.explained import Explained, OtherHistory
 from .._inference.identifiability import VERDICTS, Verdict
@@ -23,20 +22,18 @@ from .._inference.profile import BREAKDOWNS, Profile
 from .._inference.residual_tests import ResidualTest
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
-from .._problem.general_delays import is_general
 from .._problem.network import networks_in
 from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
 from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.levenberg_marquardt import Priors
 from .._search.make_setup import (
-    has_single_delay,
     joined_setup,
-    mesh_plan,
     shortest_delay,
 )
 from .._search.noise_setup import make_likelihood
-from .._search.normal_equations import LeastSquaresModel, MeshPlan
+from .._search.normal_equations import LeastSquaresModel
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._util.errors import ResultError
@@ -65,7 +62,6 @@ from .saved_problem import (
     is_known_solver,
     read_problem,
     solver_named,
-    tolerances,
 )
 from .status import Status
 
@@ -281,7 +277,7 @@ def _written(kind: str, fit: "AbstractFit", **parts: Any) -> dict[str, Any]:
         "loss": fit.loss,
         "seconds": fit.seconds,
         "solver": type(fit.solver).__name__,
-        "tolerances": tolerances(fit.solver),
+        "tolerances": fit.solver.tolerances,
         "steps_per_delay": fit.steps_per_delay,
         "data": _shared_fields(fit.data),
         "table": fit.summary(),
@@ -373,7 +369,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
             "starts": fit.starts,
             "seed": fit.seed,
             "steps_per_delay": setup.steps_per_delay,
-            "mesh": setup.model.mesh is not None,
+            **setup.model.engine.saved(),
         },
         free={
             "names": fit.names,
@@ -428,15 +424,13 @@ def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
     roles: dict[str, DelayRole | None] = {array.name: array.role for array in present}
     free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
     learned, fixed = free.split(problem)
-    solver = solver_named(content["solver"], content["tolerances"])
     model = LeastSquaresModel(
         free=free,
         learned=learned,
         fixed=fixed,
-        solver=solver,
         priors=saved["priors"],
         dimension=problem.dimension,
-        mesh=_mesh(content, problem, free, data, solver),
+        engine=_engine(content, problem, free, data),
         likelihood=make_likelihood(problem, data, free),
     )
     return FitSetup(
@@ -453,33 +447,17 @@ def _fields_of(saved: dict[str, Any]) -> dict[str, Any]:
     return {name: saved[key] for key, name in _OF_SETUP.items()}
 
 
-def _mesh(
-    content: dict[str, Any],
-    problem: Problem,
-    free: FreeParameters,
-    data: Data,
-    solver: AbstractSolver | AbstractAdaptive,
-) -> MeshPlan | None:
-    """Return the mesh on which the problem was solved; None if it was on another grid,
-    or with adaptive steps."""
-    name, has_mesh = content["solver"], content["options"]["mesh"]
-    if isinstance(solver, AbstractAdaptive):
-        if has_mesh:
-            raise ResultError(f"`options.mesh` is true, but {name} has no mesh.")
-        return None
-    if is_general(problem.tau):
-        raise ResultError(
-            f"`solver` is {name}, which solves problems whose delays are numbers, but "
-            "the problem has others."
-        )
-    if has_mesh:
-        shortest = shortest_delay(problem, free, content["free"]["lower"])
-        return mesh_plan(problem, data, solver, shortest)
-    if not has_single_delay(problem):
-        raise ResultError(
-            "`options.mesh` is false, but the problem has several delays or switches."
-        )
-    return None
+def _engine(
+    content: dict[str, Any], problem: Problem, free: FreeParameters, data: Data
+) -> AbstractEngine:
+    """Return the engine by which the problem was solved."""
+    solver = solver_named(content["solver"], content["tolerances"])
+    shortest = shortest_delay(problem, free, content["free"]["lower"])
+    plain, mesh = without_doses(problem), content["options"]["mesh"]
+    try:
+        return saved_engine(plain, solver, data.T, shortest, mesh)
+    except ValueError as error:
+        raise ResultError(str(error)) from None
 
 
 def _free_parameters(

@@ -17,15 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import models
-from .._engine import runge_kutta
-from .._engine.adaptive import methods
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.choose import SOLVERS, saved_solver
+from .._engine.runge_kutta import AbstractIntegrator
 from .._equation.equation import Equation, equation
 from .._equation.given_tables import FormulaInput
 from .._equation.network_names import given_networks
 from .._equation.problem_text import equation_of
-from .._problem import general_delays, history
+from .._problem import general_delays, history, kernels
 from .._problem.delays import AbstractDelay
 from .._problem.doses import Doses, Event, Quantity
 from .._problem.inputs import AbstractInput, Input
@@ -217,6 +215,7 @@ _CLASSES = {
     **{f"models.{name}": cls for name, cls in _MODELS.items()},
     **_final_classes(history, history.AbstractHistory),
     **_final_classes(general_delays, AbstractDelay),
+    **_final_classes(kernels, AbstractDelay),
     "NetworkRhs": NetworkRhs,
 }
 # The classes that are made of one network, and how they are made of it.
@@ -226,9 +225,6 @@ _OF_NETWORK = {
     "NetworkRhs": NetworkRhs,
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
-_FIXED_SOLVERS = _final_classes(runge_kutta, AbstractSolver)
-_ADAPTIVE_SOLVERS = _final_classes(methods, AbstractAdaptive)
-_SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
@@ -283,28 +279,15 @@ def with_described_noise(
 
 def is_known_solver(solver: Any) -> bool:
     """Whether the solver is one of the package's own."""
-    return _SOLVERS.get(type(solver).__name__) is type(solver)
+    return SOLVERS.get(type(solver).__name__) is type(solver)
 
 
-def tolerances(solver: Any) -> dict[str, Any] | None:
-    """Return the tolerances of a solver; None if its steps are fixed."""
-    if not isinstance(solver, AbstractAdaptive):
-        return None
-    return {"rtol": solver.rtol, "atol": solver.atol}
-
-
-def solver_named(
-    name: str, tolerances: Mapping[str, Any] | None
-) -> AbstractSolver | AbstractAdaptive:
+def solver_named(name: str, tolerances: Mapping[str, Any] | None) -> AbstractIntegrator:
     """Make the solver of that name, with its tolerances if it has any."""
-    if name not in _SOLVERS:
-        raise ResultError(f"`solver` must be one of {', '.join(_SOLVERS)}, not {name}.")
-    if (name in _ADAPTIVE_SOLVERS) != (tolerances is not None):
-        raise ResultError(f"`tolerances` is {tolerances}, but `solver` is {name}.")
     try:
-        return _SOLVERS[name](**(tolerances or {}))
+        return saved_solver(name, tolerances)
     except ValueError as error:
-        raise ResultError(f"`tolerances`: {error}") from None
+        raise ResultError(str(error)) from None
 
 
 def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:

@@ -40,14 +40,7 @@ import numpy as np
 from jax import lax
 
 from .._data.smoothing import spread
-from .._engine.aligned.path import Points
-from .._engine.aligned.sensitivity import (
-    ADAPTIVE_CAPACITY,
-    USUAL,
-    AdaptiveSteps,
-    Extended,
-)
-from .._engine.mesh.mesh import Mesh
+from .._engine.engine import SHRINKAGE, Points
 from .._util.arrays import write
 from .._util.machine import one_blas_thread
 from .levenberg_marquardt import (
@@ -70,7 +63,7 @@ from .normal_equations import (
     work_buffer,
 )
 from .same_minimum import agree, first_at_minimum, predicted_rise
-from .setup import CAPACITY, MESH_CAPACITY, FitSetup, effective_count, standard_errors
+from .setup import FitSetup, effective_count, standard_errors
 
 # The number of fits that one call of the compiled program runs, one after the other.
 BLOCK_SIZE = 16
@@ -79,9 +72,8 @@ MAX_EVALUATIONS = 400
 # Most fits converge within this number of evaluations. Those that do not go on if their
 # sum of squares is within this factor of the lowest.
 PATIENCE, PROMISING = 60, 3.0
-# The factor by which the delay that steps are aligned with may become shorter before
-# the steps are changed, and how often they are.
-SHRINKAGE, MOST_SHRINKAGES = 4.0, 6
+# How often the number of steps is changed because a delay has become shorter.
+MOST_SHRINKAGES = 6
 # Residuals of 1e-12 of the data are rounding errors; this is the square of it.
 _ROUNDING = 1e-24
 # A history with more cycles than this within a delay must lower chi-square by the
@@ -184,8 +176,8 @@ class StartTask(NamedTuple):
     The solver takes `n` steps per delay, or `rate` steps per unit of time where that is
     more. The number of steps that a `rate` gives changes with the delay from one
     iteration to the next, which makes S slightly discontinuous: a positive `rate`
-    serves short preliminary fits, and refinements to convergence use 0. On a mesh the
-    solver takes `n` steps in the record, and no `rate` is needed."""
+    serves short preliminary fits, and refinements to convergence use 0. Where steps do
+    not follow a delay, `n` is another number, and no `rate` is needed."""
 
     theta: Any  # [p]
     box: Box
@@ -209,7 +201,7 @@ def fit_one(
     steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
 
     def linearise(theta, memory):
-        enough = _at_least(model, task, theta, steps, capacity)
+        enough = model.at_least(steps, task.rate, theta, capacity)
         equations = row_equations if model.stores_rows else normal_equations
         return equations(model, theta, task.points, enough, memory)
 
@@ -227,25 +219,6 @@ def fit_one(
         model.convergence(steps) if convergence is None else convergence,
         scale,
     )
-
-
-def _at_least(
-    model: LeastSquaresModel, task: StartTask, theta: jax.Array, steps, capacity: int
-):
-    """Return the steps of a task, with at least as many as its `rate` demands."""
-    if isinstance(steps, Mesh | AdaptiveSteps):
-        return steps
-    if model.experiments is not None:
-        return model.for_each_part(
-            lambda part, _, local, given: _at_least(part, task, local, given, capacity),
-            theta,
-            steps,
-        )
-    sensitivity = model.sensitivity(theta, steps, 0.0)
-    assert isinstance(sensitivity, Extended)
-    tau = sensitivity.tau(sensitivity.join(theta))
-    by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
-    return jnp.maximum(steps, by_rate.astype(int))
 
 
 @eqx.filter_jit
@@ -315,13 +288,10 @@ def refine_promising(
 
 
 def shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
-    """Return the lower bounds of fits from `theta`: a delay that steps are aligned with
-    may become shorter by no more than a factor."""
-    lower = np.broadcast_to(setup.lower, theta.shape).copy()
-    if setup.model.mesh is None and not setup.model.is_adaptive:
-        for j in setup.model.free.delays:
-            lower[:, j] = np.maximum(lower[:, j], theta[:, j] / SHRINKAGE)
-    return lower
+    """Return the lower bounds of fits from `theta`: a delay that steps follow may
+    become shorter by no more than a factor."""
+    lower, free = np.broadcast_to(setup.lower, theta.shape), setup.model.free
+    return setup.model.engine.nearby(lower, theta, free.delays)
 
 
 def _has_shrunk(setup: FitSetup, before: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -341,7 +311,7 @@ def _refine_once(
 ) -> RefinedFits:
     """Refine where the delay becomes shorter by no more than a factor."""
     count, end = len(theta), float(np.max(np.asarray(points.times)))
-    capacity = capacity_for(setup.model, int(np.max(n)), end)
+    capacity = setup.model.engine.capacity(int(np.max(n)), end)
     rounding = np.broadcast_to(_rounding(setup, points), count)
     if np.ndim(points.times) == 1:
         points = jax.tree.map(
@@ -366,26 +336,6 @@ def _refine_once(
         rounding,
         np.ones(count, int),
     )
-
-
-def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
-    """Return how many rows the solver needs room for: a ring buffer with a delay of n
-    steps or, on a mesh, all rows up to the time T with n steps in the record.
-
-    It is one of a few powers of two, since each capacity needs a compilation."""
-    if model.is_adaptive:
-        # Steps are as short as the fifth root of the tolerance. There is room for those
-        # of half the usual length.
-        return ADAPTIVE_CAPACITY * (1 << max(n // (2 * USUAL) - 1, 0).bit_length())
-    needed, capacity = n + 4, CAPACITY
-    if model.mesh is not None:
-        # Where delays become shorter during a fit, their intervals keep their steps.
-        longer = max(T / float(np.max(model.mesh.record)), 1.0)
-        needed = int(3 * n * longer) + 4 * model.mesh.points.count
-        capacity = MESH_CAPACITY
-    while capacity < needed:
-        capacity *= 2
-    return capacity
 
 
 def _rounding(setup: FitSetup, points: Points) -> np.ndarray:
@@ -433,7 +383,7 @@ def observed(
     # A power of two, so that few programs are compiled for many numbers of times.
     size = 1 << max(len(times) - 1, 63).bit_length()
     padded = np.pad(times[order], (0, size - len(times)), mode="edge")
-    capacity = capacity_for(model, n, float(padded[-1]))
+    capacity = model.engine.capacity(n, float(padded[-1]))
     in_order = np.asarray(_observed(model, theta, padded, n, k, capacity))
     result = np.empty_like(in_order[: len(times)])
     result[order] = in_order[: len(times)]

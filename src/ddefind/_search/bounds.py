@@ -1,7 +1,7 @@
 """The bounds of parameters to which the user gives none.
 
 Delays and the frequencies of histories are sought where the sampling times can show
-them, and the shapes of gamma distributions where they differ from a single delay."""
+them, and the shapes of distributions where they differ from a single delay."""
 
 from dataclasses import dataclass
 from typing import final
@@ -11,9 +11,6 @@ import numpy as np
 from .._data.data import Data
 from .._util import wording
 
-# The shapes of gamma distributions that are sought by default. A larger one is hardly
-# different from a single delay.
-_USUAL_SHAPES = 1.0, 50.0
 # The shortest delays that are looked for, as shares of the distance between
 # neighbouring times and of the record.
 _SHARE_OF_SPACING, _SHORTEST = 0.05, 1e-3
@@ -77,10 +74,10 @@ def delays_to_try(data: Data, lower: float, upper: float) -> tuple[float, float]
     return low, high
 
 
-def bound_shape(bounds: Bounds, j: int) -> None:
-    """Set the missing bounds of the shape of a gamma distribution to the usual range,
+def bound_shape(bounds: Bounds, j: int, usual: tuple[float, float]) -> None:
+    """Set the missing bounds of the shape of a distribution to the `usual` range,
     widened where the user's values lie outside of it."""
-    least, most = _USUAL_SHAPES
+    least, most = usual
     bounds.fill(j, low=least)
     high = max(most, 2 * bounds.lower[j], 1.5 * np.nan_to_num(bounds.guess[j]))
     bounds.fill(j, high=high)

@@ -35,7 +35,7 @@ from typing import final
 import numpy as np
 
 from .._data.study_data import each_part, longest_part
-from .._engine.aligned.path import Points
+from .._engine.engine import Points
 from .batches import RefinedFits, keep_distinct, refine, refine_promising, score
 from .bounds import delays_to_try
 from .setup import FitSetup
@@ -66,8 +66,8 @@ COARSE_EVALUATIONS, SURVIVORS = 15, 10
 FIRST_WINDOWS, _LATER_WINDOWS = (1 / 3,), (0.15, 0.3, 0.6)
 # How many draws guided fits begin with in the first round. The largest numbers of
 # components (of states and their derivatives) of all draws and of all starts of a
-# round; one with adaptive steps counts as several.
-_DRAWS, _LARGEST_DRAWS, _LARGEST_STARTS, _ADAPTIVE = 1024, 2e5, 2e4, 20
+# round; one with a costly engine counts as several.
+_DRAWS, _LARGEST_DRAWS, _LARGEST_STARTS, _COSTLY = 1024, 2e5, 2e4, 20
 
 
 def explore(
@@ -152,7 +152,7 @@ class _Exploration:
         """The number of components of a state and its derivatives."""
         model = self.setup.model
         components = model.dimension * (1 + len(self.setup.lower))
-        return components * (_ADAPTIVE if model.is_adaptive else 1)
+        return components * (_COSTLY if model.engine.is_costly else 1)
 
     def first(self) -> np.ndarray:
         """Draw the starts of a first look; half are fitted to growing windows."""

@@ -31,7 +31,7 @@ from ..noise._gaussian import Given
 from .levenberg_marquardt import NormalEquations
 
 if TYPE_CHECKING:
-    from .._engine.aligned.sensitivity import AbstractSensitivity
+    from .._engine.engine import AbstractSensitivity
     from .normal_equations import LeastSquaresModel
 
 

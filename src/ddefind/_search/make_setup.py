@@ -13,10 +13,9 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.study_data import StudyData
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.mesh.mesh import has_switches, points_of
-from .._engine.runge_kutta import AbstractSolver
-from .._problem.delays import delay_count, delay_names, is_delay
+from .._engine.choose import fit_engine, study_engine
+from .._engine.runge_kutta import AbstractIntegrator
+from .._problem.delays import DELAY, delay_names, is_delay
 from .._problem.doses import check_dose_times
 from .._problem.driving import any_inputs, check_covered, earliest_known
 from .._problem.free_parameters import (
@@ -41,8 +40,8 @@ from .._util.machine import cores
 from .bounds import Bounds, bound_delay, bound_frequency, bound_shape, usual_delays
 from .levenberg_marquardt import Priors
 from .noise_setup import bound_noise, joint_likelihood, make_likelihood, noise_count
-from .normal_equations import Experiments, LeastSquaresModel, MeshPlan, stack
-from .setup import STEPS_PER_RECORD, FitSetup
+from .normal_equations import Experiments, LeastSquaresModel, stack
+from .setup import FitSetup
 
 # The largest width of the prior of a weight in a first layer, for one in a history, and
 # the least.
@@ -89,7 +88,7 @@ def _bound_by_inputs(
     if not any_inputs(problem):
         return
     leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
-    numbers = iter(array for array in free.arrays if array.role == "delay")
+    numbers = iter(array for array in free.arrays if array.role == DELAY)
     values, names = parameter_vector(problem), delay_names(problem.tau)
     # A delay that is computed has no bounds: where an input is not known, the sum of
     # squares is no number.
@@ -131,16 +130,11 @@ def _bound_doses(
                 bounds.fill(j, least, data.T)
 
 
-# One delay for which the user allows less than this share of the record is solved on a
-# mesh, whose steps have nothing to do with it.
-_SHORT_DELAY = 1e-4
-
-
 def make_setup(
     problem: Problem,
     data: Data,
     parameters: Mapping[str, Any] | None,
-    solver: AbstractSolver | AbstractAdaptive,
+    solver: AbstractIntegrator,
     steps_per_delay: int,
     seed: int = 0,
     workers: int | None = None,
@@ -167,8 +161,8 @@ def make_setup(
         bound_delay(data, bounds, j, free.names[j])
     _bound_by_inputs(problem, data, free, bounds, is_given)
     _bound_doses(problem, data, free, bounds)
-    for j in free.shapes:
-        bound_shape(bounds, j)
+    for j, usual in free.shapes.items():
+        bound_shape(bounds, j, usual)
     bound_noise(problem, data, free, bounds)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
@@ -178,19 +172,14 @@ def make_setup(
     # other bounds can then use as well.
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
-    shortest, mesh = shortest_delay(problem, free, lower), None
-    is_short = shortest < _SHORT_DELAY * data.T
-    if isinstance(solver, AbstractSolver):
-        if is_short or not has_single_delay(problem):
-            mesh = mesh_plan(problem, data, solver, shortest)
+    shortest = shortest_delay(problem, free, lower)
     model = LeastSquaresModel(
         free,
         learned,
         fixed,
-        solver,
         priors,
         problem.dimension,
-        mesh,
+        fit_engine(without_doses(problem), solver, data.T, shortest),
         likelihood=make_likelihood(problem, data, free),
     )
     setup = FitSetup(
@@ -217,20 +206,6 @@ def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) ->
     numbers = [array.first for array in free.arrays if array.is_delay]
     pairs = [(e, free.source[e]) for e in numbers]
     return min(float(lower[j] if j >= 0 else values[e]) for e, j in pairs)
-
-
-def has_single_delay(problem: Problem) -> bool:
-    """Whether a grid can be aligned: there is one delay and no switch."""
-    return delay_count(problem.tau) == 1 and not has_switches(without_doses(problem))
-
-
-def mesh_plan(
-    problem: Problem, data: Data, solver: AbstractSolver, shortest: float
-) -> MeshPlan:
-    """Plan the mesh of fits whose delays may be as short as `shortest`."""
-    overlaps = shortest < 2 * data.T / STEPS_PER_RECORD
-    points = points_of(without_doses(problem), solver)
-    return MeshPlan(points, np.asarray(data.T), overlaps)
 
 
 def _priors(
@@ -270,7 +245,7 @@ def make_study_setup(
     data: StudyData,
     parameters: Mapping[str, Any] | None,
     values: Sequence[Mapping[str, Any]],
-    solver: AbstractSolver | AbstractAdaptive,
+    solver: AbstractIntegrator,
     steps_per_delay: int,
     seed: int = 0,
     workers: int | None = None,
@@ -409,7 +384,11 @@ def joined_setup(
         first.model,
         free=joint.free,
         priors=_joint_priors([setup.model.priors for setup in setups], joint),
-        mesh=_joint_mesh(setups, problems, data),
+        engine=study_engine(
+            [setup.model.engine for setup in setups],
+            [without_doses(problem) for problem in problems],
+            np.array([part.T for part in data.parts]),
+        ),
         likelihood=joint_likelihood(
             [setup.model.likelihood for setup in setups],
             data,
@@ -444,23 +423,3 @@ def _joint_priors(
         j = place[local]
         mean[j], weight[j], log[j] = (np.asarray(each)[local] for each in prior)
     return Priors(mean, weight, log) if np.any(weight > 0) else None
-
-
-def _joint_mesh(
-    setups: Sequence[FitSetup], problems: Sequence[Problem], data: StudyData
-) -> MeshPlan | None:
-    """Plan a mesh of all experiments, if one of them needs it."""
-    plans = [setup.model.mesh for setup in setups]
-    if all(plan is None for plan in plans):
-        return None
-    solver = setups[0].model.solver
-    assert isinstance(solver, AbstractSolver)
-    plans = [
-        mesh_plan(problem, part, solver, 0.0) if plan is None else plan
-        for plan, problem, part in zip(plans, problems, data.parts)
-    ]
-    return MeshPlan(
-        plans[0].points,
-        np.array([part.T for part in data.parts]),
-        any(plan.overlaps for plan in plans),
-    )

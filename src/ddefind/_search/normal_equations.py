@@ -33,20 +33,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.aligned.march import System
-from .._engine.aligned.path import Grid, Points
-from .._engine.aligned.sensitivity import (
-    AbstractSensitivity,
-    AdaptiveSensitivity,
-    AdaptiveSteps,
-    Extended,
-    adaptive_steps,
-)
-from .._engine.mesh.march import movers_of
-from .._engine.mesh.mesh import BreakingPoints, Mesh, known_constants, make_mesh
-from .._engine.mesh.sensitivity import MeshSensitivity
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.engine import AbstractEngine, AbstractSensitivity, Points, System
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
 from .._problem.without_doses import hidden_count, without_doses
@@ -335,9 +322,8 @@ class LeastSquaresModel(eqx.Module):
     problem's parameters with and without free values. `dimension` is the number of
     states. If a model `is_robust`, large residuals count linearly: see `residual_rows`.
 
-    A model is solved on a grid that is aligned with its one delay, or on a mesh, which
-    `mesh` then describes, or with adaptive steps if its solver has them. If its noise
-    has models, a `likelihood` takes the place of the sum of squares.
+    A model is solved by its `engine`. If its noise has models, a `likelihood` takes the
+    place of the sum of squares.
 
     The model of a study has `experiments`. Its `free` are then the joint values, and
     `part` is the model of one experiment."""
@@ -345,10 +331,9 @@ class LeastSquaresModel(eqx.Module):
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
     fixed: Problem
-    solver: AbstractSolver | AbstractAdaptive
     priors: Priors | None
     dimension: int = eqx.field(static=True)
-    mesh: "MeshPlan | None" = None
+    engine: AbstractEngine
     guide: Guide | None = None
     likelihood: Likelihood | None = None
     experiments: Experiments | None = None
@@ -357,8 +342,8 @@ class LeastSquaresModel(eqx.Module):
     def part(self, e: Any) -> "LeastSquaresModel":
         """Return the model of experiment `e` of a study.
 
-        The record of `mesh` and the arrays of `guide` and `likelihood` have a first
-        axis over the experiments; priors are for joint values."""
+        The arrays of `guide` and `likelihood` have a first axis over the experiments;
+        priors are for joint values."""
         study = self.experiments
         assert study is not None
         return replace(
@@ -367,7 +352,7 @@ class LeastSquaresModel(eqx.Module):
             learned=pick(study.learned, e),
             fixed=pick(study.fixed, e),
             priors=None,
-            mesh=pick(self.mesh, e),
+            engine=self.engine.part(e),
             guide=pick(self.guide, e),
             likelihood=pick(self.likelihood, e),
             experiments=None,
@@ -404,40 +389,40 @@ class LeastSquaresModel(eqx.Module):
         """Whether the data are a function of the state, and not the state itself."""
         return self.fixed.observe is not None or self.learned.observe is not None
 
-    @property
-    def is_adaptive(self) -> bool:
-        """Whether the solver chooses its steps."""
-        return isinstance(self.solver, AbstractAdaptive)
-
     def steps(self, theta: jax.Array, n: Any, T: Any, capacity: int) -> Any:
-        """Return the steps of a march up to the time T: n in a delay or, on a mesh, the
-        mesh for the delays of `theta` with n steps in the record. Adaptive steps are
-        finer with a larger n. Those of a study are stacked, each up to its own end."""
+        """Return the steps of a march up to the time T with the number `n`. Those of a
+        study are stacked, each up to its own end."""
         if self.experiments is not None:
             return self.for_each_part(
                 lambda part, end, local: part.steps(local, n, end, capacity), theta
             )
-        if self.is_adaptive:
-            return adaptive_steps(n, capacity)
-        if self.mesh is None:
-            return n
-        problem = without_doses(self.problem_at(theta))
-        step, points = self.mesh.record / n, self.mesh.points
-        constants = known_constants(problem, points, jnp)
-        movers, overlaps = movers_of(problem), self.mesh.overlaps
-        return make_mesh(points, movers, T, step, capacity, overlaps, constants)
+        return self.engine.steps(lambda: self._plain(theta), n, T, capacity)
+
+    def at_least(self, steps: Any, rate: Any, theta: jax.Array, capacity: int) -> Any:
+        """Return the steps, of which there are at least `rate` per unit of time."""
+        if self.experiments is not None:
+            return self.for_each_part(
+                lambda part, _, local, given: part.at_least(
+                    given, rate, local, capacity
+                ),
+                theta,
+                steps,
+            )
+        return self.engine.at_least(steps, rate, lambda: self._plain(theta), capacity)
+
+    def _plain(self, theta: jax.Array) -> Problem:
+        return without_doses(self.problem_at(theta))
 
     def sensitivity(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
         """Return the model at the free values `theta`, ready to be solved together with
         its derivatives up to the time T; `steps` as above."""
-        has_jump = self.learned.initial is not None or self.fixed.initial is not None
-        is_mesh, is_adaptive = isinstance(steps, Mesh), self.is_adaptive
-        grid = steps if is_mesh or is_adaptive else Grid(steps, has_jump, 0)
         fixed = self.fixed
         if self.guide is not None:
             fixed = _with_rhs(fixed, GuidedRhs(fixed.rhs, fixed.observe, self.guide))
         dimension = self.dimension + hidden_count(self.fixed)
-        system = System(without_doses(fixed), self.solver, grid, T, dimension)
+
+        def system(grid: Any) -> System:
+            return System(without_doses(fixed), self.engine, grid, T, dimension)
 
         def join(theta: jax.Array) -> Problem:
             params = self.free.join_values(theta, self.learned)
@@ -446,11 +431,7 @@ class LeastSquaresModel(eqx.Module):
                 params = _with_rhs(params, guided)
             return without_doses(params)
 
-        if is_adaptive:
-            return AdaptiveSensitivity(system, join, theta)
-        if is_mesh:
-            return MeshSensitivity(system, join, theta, steps, self.direct)
-        return Extended(system, join, theta)
+        return self.engine.sensitivity(system, join, theta, steps, self.direct)
 
     def marching(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
         """Return the same without derivatives for the parameters of the noise."""
@@ -460,16 +441,10 @@ class LeastSquaresModel(eqx.Module):
         return self.likelihood.without_derivatives(sensitivity, theta)
 
     def convergence(self, steps: Any) -> Convergence:
-        """Return what counts as convergence of a fit with these steps. Adaptive steps
-        change from one evaluation to the next, so that S is only as smooth as its
-        tolerance is small."""
+        """Return what counts as convergence of a fit with these steps."""
         if self.stores_rows and self.priors is not None:
             return FOR_NETWORKS
-        if not isinstance(steps, AdaptiveSteps):
-            return Convergence()
-        # The experiments of a study have the same tolerance.
-        rtol = jnp.max(steps.rtol(self.solver))
-        return Convergence(rtol, 1000 * rtol)
+        return Convergence(*self.engine.smoothness(steps))
 
     @property
     def direct(self) -> tuple[int, ...]:
@@ -488,16 +463,6 @@ class LeastSquaresModel(eqx.Module):
             if not array.name.startswith(indirect) and source >= 0
         }
         return tuple(sorted(sources))
-
-
-@final
-class MeshPlan(eqx.Module):
-    """How a model is solved on a mesh: its breaking points, the length of the record,
-    and whether a delay may become shorter than a step."""
-
-    points: BreakingPoints = eqx.field(static=True)
-    record: Any
-    overlaps: bool = eqx.field(static=True)
 
 
 def _with_rhs(problem: Problem, rhs: Any) -> Problem:

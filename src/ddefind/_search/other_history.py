@@ -81,7 +81,7 @@ def with_history(
         other,
         setup.data,
         kept | settings,
-        setup.model.solver,
+        setup.model.engine.solver,
         setup.steps_per_delay,
         workers=setup.workers,
     )

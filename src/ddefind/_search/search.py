@@ -27,7 +27,7 @@ import numpy as np
 
 from .._data.smoothing import rough_noise, spread
 from .._data.study_data import Records
-from .._engine.aligned.path import Points
+from .._engine.engine import Points
 from .batches import (
     RefinedFits,
     SearchResult,

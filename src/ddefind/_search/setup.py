@@ -28,13 +28,16 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
-from .._engine.adaptive.methods import AbstractAdaptive
-from .._engine.aligned.path import Points
-from .._engine.aligned.sensitivity import COARSE, USUAL
+from .._engine.engine import STEPS_PER_RECORD, Points
 from .._loss.losses import SumOfSquares
-from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
+from .._problem.delays import (
+    AbstractConstantDelay,
+    AbstractDistributedDelay,
+    delay_names,
+    is_delay,
+)
 from .._problem.free_parameters import JointParameters
-from .._problem.general_delays import AbstractKernel, is_general, typical_delays
+from .._problem.general_delays import is_general, typical_delays
 from .._problem.network_weights import weights_of
 from .._problem.problem import Problem
 from .._util import wording
@@ -150,21 +153,6 @@ def _is_affine(model: LeastSquaresModel, moves: np.ndarray) -> bool:
     return bool(np.all(second <= _TOLERANCE * (np.abs(ahead) + np.abs(behind))))
 
 
-# The usual number of rows of the solver's ring buffer. A delay may have a few steps
-# less than this.
-CAPACITY = 512
-# The usual number of rows of a path on a mesh: one compiled program then serves all
-# usual numbers of steps in the record.
-MESH_CAPACITY = 2048
-# The least number of steps over the whole record, and on a mesh the largest one.
-STEPS_PER_RECORD, MOST_STEPS_PER_RECORD = 100, 400
-# The number of steps per delay of a short preliminary fit. (The record may need more
-# steps: see `FitSetup.rate`.)
-COARSE_STEPS = 5
-# A delay that is shorter than this share of the record has fewer steps than usual.
-USUAL_SHARE = 1 / 40
-
-
 @final
 @dataclass(frozen=True)
 class FitSetup:
@@ -276,10 +264,6 @@ class FitSetup:
 
     # The delays and the solver's steps.
 
-    def with_solver(self, solver: AbstractAdaptive) -> "FitSetup":
-        """Return the same setup with a solver of adaptive steps."""
-        return replace(self, model=replace(self.model, solver=solver, mesh=None))
-
     def delays(self, theta: np.ndarray) -> np.ndarray:
         """Return all delays of each row of free values, learned or fixed, [rows, k]."""
         if self.joint is not None:
@@ -303,7 +287,7 @@ class FitSetup:
         tau = self.model.problem.tau
         leaves = jax.tree.leaves(tau, is_leaf=is_delay)
         names = delay_names(tau)
-        kinds = AbstractConstantDelay | AbstractKernel
+        kinds = AbstractConstantDelay | AbstractDistributedDelay
         return {names[q]: q for q, leaf in enumerate(leaves) if isinstance(leaf, kinds)}
 
     def check_guess(self) -> None:
@@ -326,42 +310,18 @@ class FitSetup:
         return STEPS_PER_RECORD / self.data.T
 
     def steps(self, theta: np.ndarray) -> np.ndarray:
-        """Return the steps per delay for each row of free values: enough to resolve
-        both the delay and the record; fewer in a short delay. On a mesh these are the
-        steps in the record, half of the `steps_per_delay` in the longest delay, but not
-        more than a few hundred: most shorter delays do not need more."""
-        least = self.steps_per_delay
-        if self.model.is_adaptive:
-            return np.full(len(theta), USUAL)
-        if self.model.mesh is not None:
-            return self._steps_in_record(theta, least / 2, MOST_STEPS_PER_RECORD)
-        share = self.delay(theta) / self.data.T
-        least = np.ceil(np.minimum(1.0, share / USUAL_SHARE) * least)
-        by_record = np.ceil(STEPS_PER_RECORD * share)
-        most = max(self.steps_per_delay, CAPACITY // 2 - 3)
-        return np.clip(by_record, least, most).astype(int)
+        """Return the number of steps for each row of free values: enough to resolve
+        both the delay and the record."""
+        given = self.delay, theta, self.data.T, self.steps_per_delay
+        return self.model.engine.usual_steps(*given)
 
     def steps_near(self, theta: np.ndarray, place: np.ndarray, n: int) -> np.ndarray:
-        """Return steps that are as long as `n` steps per delay are at `place`."""
-        if self.model.is_adaptive or self.model.mesh is not None:
-            return np.full(len(theta), n)
-        share = self.delay(theta) / self.delay(place[None])
-        return np.ceil(n * np.minimum(1.0, 4 * share)).astype(int)
+        """Return numbers for steps that are as long as those with `n` at `place`."""
+        return self.model.engine.steps_near(self.delay, theta, place, n)
 
     def coarse_steps(self, theta: np.ndarray) -> np.ndarray:
         """Return the steps of short preliminary fits, which also keep to the `rate`."""
-        if self.model.is_adaptive:
-            return np.full(len(theta), COARSE)
-        if self.model.mesh is not None:
-            return self._steps_in_record(
-                theta, COARSE_STEPS, MOST_STEPS_PER_RECORD // 2
-            )
-        steps = np.ceil(STEPS_PER_RECORD * self.delay(theta) / self.data.T)
-        return np.clip(steps, 1, COARSE_STEPS).astype(int)
-
-    def _steps_in_record(self, theta: np.ndarray, in_delay: float, most: int):
-        steps = in_delay * self.data.T / np.maximum(self.delay(theta), 1e-300)
-        return np.ceil(np.clip(steps, STEPS_PER_RECORD, most)).astype(int)
+        return self.model.engine.coarse_steps(self.delay, theta, self.data.T)
 
     # The bounds.
 

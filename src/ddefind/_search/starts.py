@@ -21,8 +21,7 @@ import numpy as np
 
 from .._data.smoothing import Curve, spread
 from .._data.study_data import each_part, longest_part
-from .._engine.aligned.path import Points
-from .._engine.runge_kutta import AbstractSolver
+from .._engine.engine import Points
 from .._engine.solve import solve
 from .._util import wording
 from .batches import (
@@ -300,15 +299,15 @@ _TIMES, _MOST_TIMES, _TURN = 10, 4000, 0.2
 def without_aliases(setup: FitSetup, fits: RefinedFits, points: Points) -> RefinedFits:
     """Drop the aliases that are better than the best of the other fits. If all are
     aliases, none is left."""
-    solver = setup.model.solver
-    if not setup.has_quantity_curves or not isinstance(solver, AbstractSolver):
+    engine = setup.model.engine
+    if not setup.has_quantity_curves or engine.is_costly:
         return fits
     is_suspect = _leaves_curves(setup, fits, points)
     order = np.argsort(score(setup, fits), kind="stable").tolist()
     while order and is_suspect[order[0]]:
         theta = fits.theta[order[0]]
         each = enumerate(setup.parts)
-        if not any(turns_too_often(p, setup.local(theta, e), solver) for e, p in each):
+        if not any(turns_too_often(p, setup.local(theta, e)) for e, p in each):
             break
         order.pop(0)
     return fits.take(np.array(order, int))
@@ -332,14 +331,15 @@ def _leaves_curves(setup: FitSetup, fits: RefinedFits, points: Points) -> np.nda
         return np.isfinite(fits.loss) & (there.loss > SUSPICIOUS**2 * fits.loss)
 
 
-def turns_too_often(setup: FitSetup, theta: np.ndarray, solver: AbstractSolver) -> bool:
+def turns_too_often(setup: FitSetup, theta: np.ndarray) -> bool:
     """Whether a state has more extrema than the data of one experiment intervals."""
     data, model = setup.data, setup.model
     intervals = len(np.unique(data.t)) - 1
     count = min(_TIMES * intervals, _MOST_TIMES)
     t = np.linspace(data.t[0], data.T, count)
     problem = model.free.problem_at(theta, model.problem)
-    x = np.asarray(solve(problem, data.T, solver, max_step=data.T / count)(t))
+    solution = solve(problem, data.T, model.engine.solver, max_step=data.T / count)
+    x = np.asarray(solution(t))
     checked = np.ones(x.shape[1], bool) if model.observes else setup.measured
     return any(_turns(column) > intervals for column in x[:, checked].T)
 
@@ -401,8 +401,7 @@ def guided_fits(
         guide = jax.tree.map(lambda *arrays: np.stack(arrays), *guides)
     guided = replace(setup, model=replace(setup.model, guide=guide))
     n, rate = setup.coarse_steps(theta), _STEPS_PER_RESPONSE * gain * max(rates)
-    if setup.model.mesh is not None:
-        n = np.maximum(n, int(rate * setup.data.T))
+    n = setup.model.engine.steps_at_rate(n, rate, setup.data.T)
     rate = max(rate, setup.rate)
     return refine(guided, theta, target, n, evaluations, held, rate)
 

@@ -13,10 +13,13 @@ shows:
 The explicit adaptive solver has such walls, too."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from .._engine.adaptive.methods import Radau, Tsit5
+from .._engine.choose import adaptive_solver, fit_engine, solver_for_stiff
+from .._engine.runge_kutta import AbstractIntegrator
+from .._problem.without_doses import without_doses
 from .batches import RefinedFits, SearchResult, refine
 from .setup import FitSetup
 
@@ -35,28 +38,37 @@ EVALUATIONS = 10
 
 def another_solver(setup: FitSetup, result: SearchResult) -> FitSetup | None:
     """Return the setup with the solver that a search needs; None if it has that."""
-    if isinstance(setup.model.solver, Radau) or result.interrupted:
+    for_stiff = solver_for_stiff(setup.model.engine.solver)
+    if for_stiff is None or result.interrupted:
         return None
     best = result.best
     if not np.isfinite(best.loss[0]):
-        return setup.with_solver(Radau())
+        return _with_solver(setup, for_stiff())
     if setup.has_networks:
         return None  # The priors keep networks from becoming stiff.
     points, stiff = result.points, None
     for theta, held in _walls(setup, result):
-        stiff = stiff or setup.with_solver(Radau())
+        stiff = stiff or _with_solver(setup, for_stiff())
         level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
         if np.any(_rise(setup, moved.loss, level) < FLAT):
             return stiff
     steps_matter = not result.step_error <= STEP_ERROR
-    if steps_matter and not setup.model.is_adaptive:
-        explicit = setup.with_solver(Tsit5())
+    adaptive = adaptive_solver(setup.model.engine.solver)
+    if steps_matter and adaptive is not None:
+        explicit = _with_solver(setup, adaptive())
         fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
         if np.isfinite(fit.loss[0]):
             return explicit
-        return setup.with_solver(Radau())
+        return _with_solver(setup, for_stiff())
     return None
+
+
+def _with_solver(setup: FitSetup, solver: AbstractIntegrator) -> FitSetup:
+    """Return the same setup with another solver, which chooses its steps."""
+    problem = without_doses(setup.parts[0].model.problem)
+    engine = fit_engine(problem, solver, setup.data.T, 0.0)
+    return replace(setup, model=replace(setup.model, engine=engine))
 
 
 def _walls(

@@ -21,12 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import AbstractConstantDelay, in_structure, is_delay
-from .._problem.general_delays import (
-    AbstractGammaDelay,
-    AbstractKernel,
-    AbstractVaryingDelay,
-)
+from .._problem.delays import AbstractDistributedDelay, in_structure, is_delay
+from .._problem.general_delays import delay_at
 from .._problem.problem import Problem
 from .._search.normal_equations import LeastSquaresModel
 
@@ -95,8 +91,6 @@ def path_through(problem: Problem, t: Any, x: jax.Array) -> DisturbedPath:
 
 # The number of delays that represent a distribution.
 _KERNEL_NODES = 48
-# A gamma distribution is cut off this many standard deviations above its mean.
-_KERNEL_REACH = 8.0
 
 
 class LinearisedDefects(NamedTuple):
@@ -205,23 +199,8 @@ def _slope(problem: Problem, path: DisturbedPath, t, x: jax.Array) -> jax.Array:
 
 def _delayed(leaf: Any, path: DisturbedPath, t, x: jax.Array):
     """Return a delay and its delayed state, or the means under a distribution."""
-    if isinstance(leaf, AbstractKernel):
-        s, weights = _quadrature(leaf)
-        mean = jnp.sum(weights * s)
-        return mean, jnp.sum(weights[:, None] * jax.vmap(path)(t - s), axis=0)
-    if isinstance(leaf, AbstractVaryingDelay):
-        tau = leaf(t, x)
-    else:
-        tau = leaf() if isinstance(leaf, AbstractConstantDelay) else leaf
-    return tau, path(t - tau)
-
-
-def _quadrature(kernel: AbstractKernel) -> tuple[jax.Array, jax.Array]:
-    """Return delays and weights for a distribution, by the midpoint rule."""
-    share = (jnp.arange(_KERNEL_NODES) + 0.5) / _KERNEL_NODES
-    a, b = kernel()
-    if not isinstance(kernel, AbstractGammaDelay):
-        return a + (b - a) * share, jnp.full(_KERNEL_NODES, 1 / _KERNEL_NODES)
-    s = a * (1 + _KERNEL_REACH / jnp.sqrt(b)) * share
-    density = jnp.exp((b - 1) * jnp.log(s / a) - b * (s / a - 1))
-    return s, density / jnp.sum(density)
+    tau = delay_at(leaf, t, x)
+    if not isinstance(leaf, AbstractDistributedDelay):
+        return tau, path(t - tau)
+    s, weights = leaf().quadrature(_KERNEL_NODES)
+    return tau, jnp.sum(weights[:, None] * jax.vmap(path)(t - s), axis=0)

@@ -21,12 +21,14 @@ from jax.tree_util import keystr, tree_leaves_with_path
 
 import ddefind as dd
 
-from .._engine.aligned.march import System, solve_path
-from .._engine.aligned.path import DenseOutput, Grid, Points, make_grid
+from .._engine.aligned.engine import AlignedEngine
+from .._engine.aligned.march import make_buffers, make_path, solve_path
+from .._engine.aligned.path import DenseOutput, Grid, make_grid
 from .._engine.aligned.reverse import reverse_march
+from .._engine.engine import Points, System
+from .._engine.mesh.engine import solve_mesh
 from .._engine.mesh.mesh import Mesh, breaking_points, mesh_for
 from .._engine.solution import check_steps, check_time
-from .._engine.solve import solve_mesh
 from .._loss.path_costs import PointCosts
 from .._util.errors import check_instance
 from ._check_module import (
@@ -289,14 +291,16 @@ class _Solve(torch.autograd.Function):
         t = _array(times)
         order = np.argsort(t, kind="stable")
         if max_step is None and isinstance(tau, torch.Tensor):
-            grid = _grid(t.max(), n, delays[0])
+            solve, grid = _solve_on_grid, _grid(t.max(), n, delays[0])
         else:
             points = breaking_points(len(delays), (), False, plan.solver.order)
             T = max(float(t.max()), _SHORTEST)
-            grid = mesh_for(points, np.array(delays), names, T, n, max_step)
+            movers = np.array(delays)
+            grid = mesh_for(points, movers, names, T, n, max_step)
+            solve = _solve_on_mesh
         arrays = jax.tree.unflatten(structure, map(_array, leaves))
         arrays = arrays._replace(tau=jax.tree.map(np.squeeze, arrays.tau))
-        x, vjp = trajectory(plan, grid, t[order], arrays)
+        x, vjp = solve(plan, grid, t[order], arrays)
         ctx.solve = plan, order, vjp
         ctx.save_for_backward(times, *leaves)
         states = np.empty(x.shape)
@@ -430,17 +434,24 @@ def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
     return x if batch is None else x.reshape(len(x), -1, batch).transpose(2, 0, 1)
 
 
-def trajectory(
-    plan: SolvePlan, grid: Grid | Mesh, times: Any, tensors: Tensors
-) -> tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]:
-    """Return the states at `times`, which must be sorted, and the vector-Jacobian
-    product (VJP): from the cotangent of the states to those of times and tensors."""
-    if isinstance(grid, Mesh):
-        x, pull = _on_mesh(plan, grid, times, tensors)
-        return x, functools.partial(_pull, pull)
+# The states at times, which must be sorted, and the vector-Jacobian product (VJP): from
+# the cotangent of the states to those of times and tensors.
+_Solved = tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]
+
+
+def _solve_on_grid(
+    plan: SolvePlan, grid: Grid, times: Any, tensors: Tensors
+) -> _Solved:
     x, *solved = _on_grid(plan, grid, times, tensors)
     vjp = functools.partial(_on_grid_vjp, plan, grid, times, tensors, solved)
     return x, vjp
+
+
+def _solve_on_mesh(
+    plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors
+) -> _Solved:
+    x, pull = _on_mesh(plan, mesh, times, tensors)
+    return x, functools.partial(_pull, pull)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -465,7 +476,8 @@ def _system(
     """Return the equation to solve up to time T, and its parameters."""
     problem = _problem(plan, tensors)
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    return System(fixed, plan.solver, grid, T, problem.dimension), params
+    engine = AlignedEngine(plan.solver)
+    return System(fixed, engine, grid, T, problem.dimension), params
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -475,7 +487,7 @@ def _on_grid(
     """Return the states, and the path and its last step, for `_on_grid_vjp`: a VJP of
     JAX would keep much more, which makes the forward pass slower by a third."""
     system, params = _system(plan, grid, tensors, times[-1])
-    path, last = solve_path(system, params, system.path())
+    path, last = solve_path(system, params, make_path(system, grid))
     x = jax.vmap(DenseOutput(grid, path, grid.step(tensors.tau), last))(times)
     return _split_batch(x, plan.batch), path, last
 
@@ -499,7 +511,7 @@ def _on_grid_vjp(
         return jnp.sum(value * x)
 
     points = Points(times, cotangent, jnp.ones((len(times), 1)))
-    buffers = system.buffers()._replace(path=path)
+    buffers = make_buffers(system)._replace(path=path)
     path_cost = PointCosts(cost, system, points)
     _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
     dense_output = DenseOutput(grid, path, grid.step(tensors.tau), last)

@@ -13,6 +13,8 @@ $$\frac{d t}{d p} = -\frac{1}{g'}\,\frac{\partial g}{\partial p}, \qquad
   g' = \frac{d\alpha}{dt}.$$
 
 This is the derivative of one step of Newton's method, which is what ends the search.
+
+Jumps in derivatives above the `highest` one are left to the control of the error.
 """
 
 from typing import Any, NamedTuple
@@ -26,9 +28,6 @@ from ..._problem.problem import Problem
 from ..._util.arrays import write
 from .equation import ExtendedEquation, TrackedRead
 from .pieces import Ending, Sides, ending_of, evaluate, hold, unpack
-
-# Jumps in higher derivatives than this one are left to the control of the error.
-HIGHEST = 4
 
 
 class MetPoints(NamedTuple):
@@ -65,7 +64,7 @@ class Switches(NamedTuple):
         return self.times.shape[0]
 
 
-def switches_of(problem: Problem) -> Switches:
+def switches_of(problem: Problem, highest: int) -> Switches:
     """Return the switches of a problem. A time before zero is one at which the history
     jumps, unless it is a knot of an input."""
     moving, tables = problem.moving_times, problem.known_times
@@ -77,7 +76,7 @@ def switches_of(problem: Problem) -> Switches:
         ones = np.ones(jnp.shape(known.times))
         is_delayed = bool(known.reads.delays)
         jump = known.derivative - 1 if is_delayed else known.derivative
-        early = jump if is_delayed else HIGHEST + 1.0
+        early = jump if is_delayed else highest + 1.0
         base = 0.0 if known.mover is None else moving[known.mover]
         times.append(jnp.asarray(known.times) + base)
         jumps.append(jump * ones)
@@ -100,10 +99,10 @@ def first_points(switches: Switches, jump: float, capacity: int) -> MetPoints:
     return MetPoints(table, before + 1, zero, jnp.zeros(0, int))
 
 
-def next_entry(points: MetPoints, read: TrackedRead, b: Any) -> jax.Array:
+def next_entry(points: MetPoints, read: TrackedRead, b: Any, highest: int) -> jax.Array:
     """Return the first entry from number `b` on that a read carries on visibly, or the
     number of all entries."""
-    table, highest = points.table, HIGHEST - read.smoothing
+    table, highest = points.table, highest - read.smoothing
     return lax.while_loop(
         lambda b: (b < points.count) & (entry(table, b)[1] > highest),
         lambda b: b + 1,
@@ -111,9 +110,11 @@ def next_entry(points: MetPoints, read: TrackedRead, b: Any) -> jax.Array:
     )
 
 
-def previous_entry(points: MetPoints, read: TrackedRead, b: Any) -> jax.Array:
+def previous_entry(
+    points: MetPoints, read: TrackedRead, b: Any, highest: int
+) -> jax.Array:
     """Return the last entry before number `b` that a read carries on visibly, or -1."""
-    table, highest = points.table, HIGHEST - read.smoothing
+    table, highest = points.table, highest - read.smoothing
     return lax.while_loop(
         lambda b: (b >= 0) & (entry(table, b)[1] > highest),
         lambda b: b - 1,
@@ -174,28 +175,29 @@ def jump_at(
     points: MetPoints,
     ending: Ending,
     at_switch: jax.Array,
+    highest: int,
 ) -> jax.Array:
-    """Return which derivative jumps where a step had this ending; one above `HIGHEST`
+    """Return which derivative jumps where a step had this ending; one above `highest`
     if that is not a breaking point. By the switches that the step passed it is
     `at_switch`."""
     order = entry(points.table, ending.entry)[1]
-    jump = jnp.zeros(()) + HIGHEST + 1
+    jump = jnp.zeros(()) + highest + 1
     for n, each in enumerate(tracked):
         jump = jnp.where(ending.read == n, order + each.smoothing, jump)
     return jnp.minimum(jump, at_switch)
 
 
 def passed_switches(
-    switches: Switches, number: Any, t: Any
+    switches: Switches, number: Any, t: Any, highest: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return the number of switches up to the time `t`, if it was `number` before; and
     which derivative jumps at those between."""
     if switches.count == 0:
-        return number, jnp.asarray(HIGHEST + 1.0)
+        return number, jnp.asarray(highest + 1.0)
     after = jnp.maximum(jnp.sum(switches.times <= t), number)
     index = jnp.arange(switches.count)
     is_new = (index >= number) & (index < after)
-    jump = jnp.min(jnp.where(is_new, switches.jumps, HIGHEST + 1.0))
+    jump = jnp.min(jnp.where(is_new, switches.jumps, highest + 1.0))
     return after, jump
 
 
@@ -220,6 +222,7 @@ def first_crossing(
     step: tuple[Any, Any, jax.Array],
     landing: Any,
     snap: Any,
+    highest: int,
 ) -> Crossing:
     """Return the first crossing in a step of a breaking point not known in advance. The
     read `landing` is left out: its step may end a little behind the point."""
@@ -228,7 +231,9 @@ def first_crossing(
     for n, tracked in enumerate(equation.plan.tracked):
         if not tracked.is_constant:
             passed = points.passed[n]
-            u, b = _find_crossing(equation, tracked, points, passed, step, snap)
+            u, b = _find_crossing(
+                equation, tracked, points, passed, step, snap, highest
+            )
             found = Crossing(jnp.where(landing == n, 2.0, u), b, zero + n)
             pairs = zip(found, first)
             first = Crossing(*(jnp.where(found.u < first.u, *pair) for pair in pairs))
@@ -242,6 +247,7 @@ def _find_crossing(
     passed: Any,
     step: tuple[Any, Any, jax.Array],
     snap: Any,
+    highest: int,
 ) -> tuple[jax.Array, jax.Array]:
     """Return where a step, given by its time, length and coefficients, takes the
     delayed time across an entry: the fraction of the step, and the number of the entry.
@@ -253,11 +259,11 @@ def _find_crossing(
         return equation.delayed_time(tracked, t + u * length, state)
 
     before, after = delayed(0.0), delayed(1.0)
-    above = next_entry(points, tracked, passed)
+    above = next_entry(points, tracked, passed, highest)
     time_above = entry(points.table, above)[0]
     goes_up = (above < points.count) & (time_above > before + snap)
     goes_up &= after > time_above + snap
-    below = previous_entry(points, tracked, passed)
+    below = previous_entry(points, tracked, passed, highest)
     time_below = entry(points.table, below)[0]
     goes_down = (below >= 0) & (time_below < before - snap)
     goes_down &= after < time_below - snap

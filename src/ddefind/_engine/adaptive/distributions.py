@@ -1,12 +1,10 @@
-r"""Distributed delays: the mean of the past under a gamma distribution and, for a
-uniform one, the integral of the history.
+r"""Distributed delays: the mean of the past under a kernel and, for a uniform one, the
+integral of the history.
 
-With the mean m and the shape k of a gamma distribution, substitute $s = m w^3$. Then w
-is nearly Gaussian, with the mean $1 - 1/(9k)$ and the standard deviation $1/(3\sqrt k)$
-(Wilson and Hilferty), for every shape from 1 on, and
+With the substitution s = s(w) of a kernel, and the density f of w,
 
-$$y(t) = \int g(s)\, x(t - s)\, ds = \frac{\int f(w)\, x(t - m w^3)\, dw}{\int f(w)\,
-  dw}, \qquad \log f(w) = (3k - 1) \log w - k (w^3 - 1).$$
+$$y(t) = \int g(s)\, x(t - s)\, ds = \frac{\int f(w)\, x(t - s(w))\, dw}{\int f(w)\,
+  dw}.$$
 
 The integral is split at s = t, where the history ends and x has a kink, and each part
 has Gauss's quadrature. The weights add up to one, so that constants are exact.
@@ -23,52 +21,46 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..._problem.kernels import AbstractKernel
 from ..._util.arrays import read, write
 from .pieces import AbstractRows, StagePast, evaluate, unpack
-
-# The number of quadrature nodes on the solution and on the history, and how many
-# standard deviations of w they reach.
-SOLUTION_NODES, HISTORY_NODES, _REACH = 20, 16, 6.0
 
 
 class KernelNodes(NamedTuple):
     """The delays s and weights of a quadrature, on the solution and on the history."""
 
-    delays: jax.Array  # [SOLUTION_NODES]
+    delays: jax.Array
     weights: jax.Array
-    history_delays: jax.Array  # [HISTORY_NODES]
+    history_delays: jax.Array
     history_weights: jax.Array
 
 
-def gamma_nodes(mean: jax.Array, shape: jax.Array, t: jax.Array) -> KernelNodes:
-    """Return the quadrature of a gamma distribution at the time `t`."""
-    center, sd = 1 - 1 / (9 * shape), 1 / (3 * jnp.sqrt(shape))
-    low = jnp.maximum(center - _REACH * sd, 0.0)
-    high = center + _REACH * sd
+def kernel_nodes(kernel: AbstractKernel, t: jax.Array) -> KernelNodes:
+    """Return the quadrature of a kernel at the time `t`."""
+    low, high = kernel.span()
     has_begun = t > 0
-    root = jnp.cbrt(jnp.where(has_begun, t, 1.0) / mean)
+    root = kernel.place(jnp.where(has_begun, t, 1.0))
     split = jnp.where(has_begun, jnp.clip(root, low, high), low)
 
     def part(begin, end, count):
         u, weights = np.polynomial.legendre.leggauss(count)
         w = begin + (end - begin) * (0.5 * (u + 1))
-        w = jnp.maximum(w, 1e-30)
-        log_density = (3 * shape - 1) * jnp.log(w) - shape * (w**3 - 1)
-        return mean * w**3, (end - begin) * weights * jnp.exp(log_density)
+        return kernel.delay(w), (end - begin) * weights * jnp.exp(kernel.log_density(w))
 
-    delays, weights = part(low, split, SOLUTION_NODES)
-    history_delays, history_weights = part(split, high, HISTORY_NODES)
+    assert kernel.nodes is not None
+    delays, weights = part(low, split, kernel.nodes[0])
+    history_delays, history_weights = part(split, high, kernel.nodes[1])
     total = jnp.sum(weights) + jnp.sum(history_weights)
     return KernelNodes(delays, weights / total, history_delays, history_weights / total)
 
 
 class KernelSums(NamedTuple):
-    """The known sums of a gamma distribution before a step is made: for each stage the
-    nodes, which of them lie inside of the step, and the sum over all others, the
-    history among them."""
+    """The known sums of a kernel before a step is made: for each stage the nodes, which
+    of them lie inside of the step, and the sum over all others, the history among
+    them."""
 
     nodes: KernelNodes
-    is_inside: jax.Array  # [stages, SOLUTION_NODES]
+    is_inside: jax.Array  # [stages, nodes]
     outside: jax.Array  # [stages, d]
 
     def stage(self, s: Any) -> "KernelSums":
@@ -87,13 +79,14 @@ class KernelSums(NamedTuple):
             return total + read(weights, n) * evaluate(guess, u)[0]
 
         # The inner nodes come first. A loop of fixed length has a reverse mode.
-        count = SOLUTION_NODES if past.rows.in_reverse else jnp.sum(self.is_inside)
+        is_whole, count = past.rows.in_reverse, self.is_inside.shape[-1]
+        count = count if is_whole else jnp.sum(self.is_inside)
         total = lax.fori_loop(0, count, add, self.outside)
         return total, jnp.sum(lax.stop_gradient(weights))
 
 
 def kernel_sums(
-    numbers: jax.Array,
+    kernel: AbstractKernel,
     history: Callable[[Any], jax.Array],
     rows_of: Callable[[Any], AbstractRows],
     times: jax.Array,
@@ -102,11 +95,10 @@ def kernel_sums(
     hints: jax.Array,
     d: int,
 ) -> tuple[KernelSums, jax.Array]:
-    """Return the sums of a gamma distribution with the mean and shape `numbers` for the
-    stages at the given `times` of the step from `start`. Its nodes are the reads from
-    number `first` on; `hints` [stages, reads] say where they were found."""
-    mean, shape = numbers
-    nodes = jax.vmap(gamma_nodes, in_axes=(None, None, 0))(mean, shape, times)
+    """Return the sums of a kernel for the stages at the given `times` of the step from
+    `start`. Its nodes are the reads from number `first` on; `hints` [stages, reads] say
+    where they were found."""
+    nodes = jax.vmap(lambda t: kernel_nodes(kernel, t))(times)
     is_inside = lax.stop_gradient(times[:, None] - nodes.delays > start)
     inside_count = jnp.sum(is_inside, axis=1)
     earlier = jnp.minimum(times[:, None] - nodes.history_delays, 0.0)
@@ -132,7 +124,7 @@ def kernel_sums(
         # The inner nodes come first. A loop of fixed length has a reverse mode.
         begin = 0 if rows.in_reverse else read(inside_count, s)
         carry = read(outside, s), read(hints, s)
-        total, found = lax.fori_loop(begin, SOLUTION_NODES, add, carry)
+        total, found = lax.fori_loop(begin, is_inside.shape[1], add, carry)
         return write(outside, s, total), write(hints, s, found)
 
     carry = outside, hints

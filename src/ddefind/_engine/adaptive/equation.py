@@ -1,10 +1,10 @@
 """A problem as a function of time and state that reads its own past.
 
 The delays of a problem are numbered, and so are the *reads*: a number and a varying
-delay read the past once, a uniform distribution at its two ends, and a gamma
-distribution at every node of its quadrature. For a uniform distribution the state is
-extended by the integral of x: its mean between two delays is a difference of two values
-of that integral.
+delay read the past once, and a distributed one at every node of its kernel. A kernel
+without nodes, a uniform one, is read at its two ends: the state is extended by the
+integral of x, and the mean between two delays is a difference of two values of that
+integral.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..._problem.delays import AbstractConstantDelay, in_structure, is_delay
-from ..._problem.general_delays import (
-    AbstractGammaDelay,
-    AbstractUniformDelay,
-    AbstractVaryingDelay,
-    has_slope,
-)
+from ..._problem.delays import AbstractDistributedDelay, in_structure, is_delay
+from ..._problem.general_delays import AbstractVaryingDelay, delay_at, has_slope
 from ..._problem.problem import Problem
-from .distributions import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
+from .distributions import KernelSums, integral_before, kernel_sums
 from .pieces import AbstractRows, Sides, StagePast
 
 # The rows that a stage reads, given its number.
@@ -37,7 +32,7 @@ class TrackedRead:
 
     A kink in the derivative m of x becomes one in the derivative m + `smoothing`.
     `is_constant` says whether its delay is known in advance, `delay` is the number of
-    the delay, and `end` which end of a uniform distribution is read."""
+    the delay, and `end` which end of a kernel is read."""
 
     delay: int
     smoothing: int
@@ -61,16 +56,21 @@ def leaves_of(tau: Any) -> list[Any]:
     return jax.tree.leaves(tau, is_leaf=is_delay)
 
 
+def _is_window(leaf: Any) -> bool:
+    """Whether a delay has a kernel without nodes."""
+    return isinstance(leaf, AbstractDistributedDelay) and leaf.kernel.nodes is None
+
+
 def plan_reads(tau: Any) -> ReadPlan:
     """Return the reads of a problem with the delays `tau`."""
     first, count, tracked = [], 0, []
     for q, leaf in enumerate(leaves_of(tau)):
         first.append(count)
-        if isinstance(leaf, AbstractGammaDelay):
-            count += SOLUTION_NODES
-        elif isinstance(leaf, AbstractUniformDelay):
+        if _is_window(leaf):
             tracked += [TrackedRead(q, 2, True, end) for end in (0, 1)]
             count += 2
+        elif isinstance(leaf, AbstractDistributedDelay):
+            count += leaf.kernel.nodes[0]
         else:
             is_constant = not isinstance(leaf, AbstractVaryingDelay) or leaf.is_constant
             tracked.append(TrackedRead(q, 0 if has_slope(leaf) else 1, is_constant))
@@ -133,7 +133,7 @@ class ExtendedEquation(eqx.Module):
     @property
     def has_integral(self) -> bool:
         """Whether the state is extended by its integral."""
-        return any(isinstance(leaf, AbstractUniformDelay) for leaf in self.leaves)
+        return any(map(_is_window, self.leaves))
 
     @property
     def is_neutral(self) -> bool:
@@ -172,11 +172,11 @@ class ExtendedEquation(eqx.Module):
     def kernels(
         self, rows_of: RowsOf, times: jax.Array, start: Any, hints: jax.Array
     ) -> tuple[list[KernelSums], jax.Array]:
-        """Return the known sums of each gamma distribution before the step from `start`
+        """Return the known sums of each kernel with nodes before the step from `start`
         is made, for stages at the given `times`; and where its nodes were found."""
         sums = []
         for leaf, first in zip(self.leaves, self.plan.first):
-            if isinstance(leaf, AbstractGammaDelay):
+            if isinstance(leaf, AbstractDistributedDelay) and not _is_window(leaf):
                 d, history = self.problem.dimension, self.problem.history
                 known, hints = kernel_sums(
                     leaf(), history, rows_of, times, start, first, hints, d
@@ -193,18 +193,17 @@ class ExtendedEquation(eqx.Module):
         kernels: list[KernelSums],
     ) -> Slope:
         """Return the slope of the extended state `x` at the time `t`, given the sums of
-        the gamma distributions at this stage."""
+        the kernels at this stage."""
         d = self.problem.dimension
         state, inside = x[:d], jnp.zeros(())
         taus, ys, kernels = [], [], list(kernels)
         for leaf, first in zip(self.leaves, self.plan.first):
-            if isinstance(leaf, AbstractGammaDelay):
-                tau, known = leaf()[0], kernels.pop(0)
-                y, share = known.mean(t, past, d)
-            elif isinstance(leaf, AbstractUniformDelay):
-                tau, y, share, hints = self._uniform(leaf, first, past, t, hints)
+            tau = delay_at(leaf, t, state)
+            if _is_window(leaf):
+                y, share, hints = self._between(leaf().span(), first, past, t, hints)
+            elif isinstance(leaf, AbstractDistributedDelay):
+                y, share = kernels.pop(0).mean(t, past, d)
             else:
-                tau = delay_at(leaf, t, state)
                 found, hints = past.read(first, t - tau, hints)
                 share = jnp.where(found.is_inside, 1.0, 0.0)
                 y = found.state[:d]
@@ -224,27 +223,20 @@ class ExtendedEquation(eqx.Module):
             slope = jnp.concatenate([slope, state])
         return Slope(slope, hints, inside, jnp.stack(taus))
 
-    def _uniform(self, leaf, first: int, past: StagePast, t, hints):
+    def _between(self, ends, first: int, past: StagePast, t, hints):
         """Return the mean of x between two delays, from its integral."""
         d = self.problem.dimension
-        low, high = leaf()
+        low, high = ends
         late, hints = past.read(first, t - low, hints)
         early, hints = past.read(first + 1, t - high, hints)
         mean = (late.state[d:] - early.state[d:]) / (high - low)
         share = jnp.where(late.is_inside | early.is_inside, 1.0, 0.0)
-        return (low + high) / 2, mean, share, hints
+        return mean, share, hints
 
     def delayed_time(self, tracked: TrackedRead, t: Any, x: jax.Array) -> jax.Array:
         """Return the time that a tracked read looks at, at the time `t` in the state
         `x`."""
         leaf = self.leaves[tracked.delay]
-        if isinstance(leaf, AbstractUniformDelay):
-            return t - leaf()[tracked.end]
+        if isinstance(leaf, AbstractDistributedDelay):
+            return t - leaf().span()[tracked.end]
         return t - delay_at(leaf, t, x[: self.problem.dimension])
-
-
-def delay_at(leaf: Any, t: Any, x: jax.Array) -> jax.Array:
-    """Return the value of a delay that is read at one time."""
-    if isinstance(leaf, AbstractVaryingDelay):
-        return jnp.asarray(leaf(t, x))
-    return leaf() if isinstance(leaf, AbstractConstantDelay) else leaf

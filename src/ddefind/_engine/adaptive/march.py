@@ -18,7 +18,6 @@ from jax import lax
 
 from ..._util.arrays import read, write
 from .breaking_points import (
-    HIGHEST,
     Crossing,
     MetPoints,
     Switches,
@@ -37,9 +36,7 @@ from .breaking_points import (
     write_pending,
 )
 from .equation import ExtendedEquation, Scale, Step, StepStart
-from .explicit_step import STAGE_COUNT as EXPLICIT_STAGES, explicit_step
-from .implicit_step import STAGE_COUNT as IMPLICIT_STAGES, implicit_step
-from .methods import AbstractAdaptive, Radau, Tsit5
+from .methods import AbstractAdaptive
 from .pieces import Ending, PathRows, continued, evaluate, hold, pack, row_size, unpack
 
 # How a march ended.
@@ -184,22 +181,12 @@ class AdaptiveMarch(eqx.Module):
     switches: Switches
     T: jax.Array
     max_step: jax.Array
-    is_implicit: bool = eqx.field(static=True)
-
-    @property
-    def degree(self) -> int:
-        """The degree of a piece."""
-        return Radau.degree if self.is_implicit else Tsit5.degree
-
-    @property
-    def stages(self) -> int:
-        """The number of stages of a step."""
-        return IMPLICIT_STAGES if self.is_implicit else EXPLICIT_STAGES
+    solver: AbstractAdaptive = eqx.field(static=True)
 
     @property
     def row_size(self) -> int:
         """The length of a row of the path."""
-        return row_size(self.degree, self.equation.dimension)
+        return row_size(self.solver.degree, self.equation.dimension)
 
     @property
     def tracked(self):
@@ -235,7 +222,7 @@ class AdaptiveMarch(eqx.Module):
         slope = jnp.zeros_like(x)
         if equation.is_neutral:
             slope = hold(equation).history(zero)[1]
-        coefficients = jnp.zeros((self.degree + 1, x.shape[0])).at[1].set(slope)
+        coefficients = jnp.zeros((self.solver.degree + 1, x.shape[0])).at[1].set(slope)
         row = pack(coefficients, zero, jnp.ones(()), Ending(-1, -1, -1))
         return AdaptiveState(
             count=number,
@@ -244,7 +231,7 @@ class AdaptiveMarch(eqx.Module):
             h=jnp.minimum(1e-3 * self.T, self.max_step),
             row=row,
             path=path,
-            hints=jnp.zeros((self.stages, reads), int),
+            hints=jnp.zeros((self.solver.stages, reads), int),
             points=points,
             switch=jnp.sum(hold(self.switches.times) <= 0),
             landing=number + NOT_A_LANDING,
@@ -265,11 +252,11 @@ class AdaptiveMarch(eqx.Module):
         breaking point that is known in advance, or at T."""
         held, t = hold(self), hold(state.t)
         goal, landing = held.T, jnp.asarray(NOT_A_LANDING)
-        b = jnp.asarray(0)
+        b, highest = jnp.asarray(0), self.solver.highest
         points = hold(state.points)
         for n, tracked in enumerate(self.tracked):
             if tracked.is_constant:
-                above = next_entry(points, tracked, points.passed[n])
+                above = next_entry(points, tracked, points.passed[n], highest)
                 delay = -held.equation.delayed_time(tracked, 0.0, hold(state.x))
                 time = jnp.where(
                     above < points.count, entry(points.table, above)[0] + delay, jnp.inf
@@ -308,8 +295,8 @@ class AdaptiveMarch(eqx.Module):
         can_continue = ~state.is_after_kink & (hold(ratio) < 4)
         guess = jnp.where(can_continue, continued(coefficients, ratio), line)
         rows = PathRows(self.equation.dimension, False, state.path, state.count)
-        take = implicit_step if self.is_implicit else explicit_step
-        return take(self.equation, lambda _: rows, start, guess, state.hints, scale)
+        place = self.equation, lambda _: rows, start
+        return self.solver.step(*place, guess, state.hints, scale)
 
     def end_node(self, start: StepStart, coefficients, ending: Ending, goal) -> EndNode:
         """Return the node at the end of a step: on the breaking point `goal`, if it
@@ -381,6 +368,7 @@ class AdaptiveMarch(eqx.Module):
             (t, length, hold(step.coefficients)),
             target.landing,
             self.snap(t) + 1e-9 * length,
+            self.solver.highest,
         )
         crosses = (crossing.u < 1) & is_whole
         goal = entry(state.points.table, target.entry)[0]
@@ -408,8 +396,7 @@ class AdaptiveMarch(eqx.Module):
         """Return the length of the next try, and the read and the entry on which it
         lands."""
         length = hold(trial.start.length)
-        order = Radau.order if self.is_implicit else Tsit5.order
-        factor = 0.9 * jnp.maximum(trial.error, 1e-10) ** (-1 / order)
+        factor = 0.9 * jnp.maximum(trial.error, 1e-10) ** (-1 / self.solver.power)
         factor = jnp.exp2(jnp.floor(_IN_AN_OCTAVE * jnp.log2(factor)) / _IN_AN_OCTAVE)
         factor = jnp.clip(factor, 0.2, jnp.where(state.is_refused, 1.0, 5.0))
         h = length * factor
@@ -427,9 +414,10 @@ class AdaptiveMarch(eqx.Module):
         node, ending, points = trial.node, trial.ending, state.points
         held, t, x = hold((self.equation, node.t, node.x))
         end = t + self.snap(t)
-        switch, at_switch = passed_switches(hold(self.switches), state.switch, end)
-        jump = jump_at(self.tracked, hold(points), ending, at_switch)
-        made = jnp.where(jump <= HIGHEST, points.count, NOT_A_LANDING)
+        highest, switches = self.solver.highest, hold(self.switches)
+        switch, at_switch = passed_switches(switches, state.switch, end, highest)
+        jump = jump_at(self.tracked, hold(points), ending, at_switch, highest)
+        made = jnp.where(jump <= highest, points.count, NOT_A_LANDING)
         times = [held.delayed_time(tracked, t, x) for tracked in self.tracked]
         passed = pass_entries(hold(points), times, ending, self.snap(t))
         added = add_entry(points._replace(passed=passed), made, node.t, jump)
@@ -501,5 +489,5 @@ def make_march(
     atol = -1.0 if solver.atol is None else solver.atol
     tolerance = Tolerance(jnp.asarray(float(solver.rtol)), jnp.asarray(float(atol)))
     limits = jnp.asarray(T, float), jnp.asarray(max_step, float)
-    switches, is_implicit = switches_of(equation.problem), isinstance(solver, Radau)
-    return AdaptiveMarch(equation, tolerance, switches, *limits, is_implicit)
+    switches = switches_of(equation.problem, solver.highest)
+    return AdaptiveMarch(equation, tolerance, switches, *limits, solver)

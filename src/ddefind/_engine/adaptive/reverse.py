@@ -7,9 +7,6 @@ the cotangents of its piece are complete once all later steps were visited, and
 $$\bar p,\ \bar t_i,\ \bar x_i,\ \bar r,\ \bar\xi \mathrel{+}=
   \left(\frac{\partial(\text{piece}, t_{i+1}, x_{i+1})}{\partial(p, t_i, x_i, r,
   \xi)}\right)^{\!T} (\bar c_i, \bar t_{i+1}, \bar x_{i+1}).$$
-
-An explicit step that reads its own piece solves $c = P(c)$, so that the cotangent of
-its piece solves $w = \bar c + P_c^T w$, by repetition as well.
 """
 
 from typing import Any, NamedTuple
@@ -23,12 +20,8 @@ from ..._problem.inputs import split_differentiable
 from ..._util.arrays import read, write
 from .breaking_points import sides_of
 from .equation import StepStart
-from .explicit_step import explicit_pass, explicit_piece, known_kernels
-from .implicit_step import RADAU_C, corrected_stages, implicit_piece
 from .march import AdaptiveMarch, MarchResult
-from .pieces import GivenRows, PathRows, ending_of, evaluate, hold, unpack
-
-_MOST_PASSES, _ROUNDING = 100, 1e-15
+from .pieces import GivenRows, PathRows, ending_of, hold, unpack
 
 
 class _Inputs(NamedTuple):
@@ -78,7 +71,7 @@ def _backward(result, cotangents, perturbed, march, path, most_tries):
     zero, x = jnp.zeros(()), jnp.zeros(march.equation.dimension)
     on_t = zero if cotangents.t is None else cotangents.t
     on_x = x if cotangents.x is None else cotangents.x
-    hints = jnp.full((march.stages, march.equation.plan.count), result.count)
+    hints = jnp.full((march.solver.stages, march.equation.plan.count), result.count)
     adjoint = _Adjoint(
         on_rows,
         jnp.zeros(result.points.table.shape[0]),
@@ -117,7 +110,9 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     step = origin, coefficients[0], length
     sides = sides_of(march.equation, table, before, step, ending)
     start = StepStart(*step, sides)
-    hints = _find_reads(march, path, i, start, coefficients, adjoint.hints)
+    given = PathRows(d, False, path, i)
+    place = march.equation, lambda _: given, start
+    hints = march.solver.reads(*place, coefficients, adjoint.hints)
     rows = path[hints]
     goal = jnp.take(table[:, 0], ending.entry, mode="clip")
     inputs = _Inputs(params, origin, coefficients[0], rows, goal)
@@ -126,7 +121,11 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     def piece(inputs: _Inputs, guess: jax.Array) -> jax.Array:
         march = eqx.combine(inputs.march, fixed)
         start = StepStart(inputs.t, inputs.x, end - inputs.t, sides)
-        return _piece(march, start, inputs.rows, guess, hints)
+
+        def rows_of(stage):
+            return GivenRows(d, True, read(inputs.rows, stage))
+
+        return march.solver.piece(march.equation, rows_of, start, guess, hints)
 
     def node(inputs: _Inputs, coefficients: jax.Array):
         march = eqx.combine(inputs.march, fixed)
@@ -142,7 +141,7 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     on_coefficients, on_origin, on_length = unpack(on_row, d)
     on_coefficients = on_coefficients + on_piece
     _, pull_piece = jax.vjp(piece, inputs, coefficients)
-    on_inputs = _pull_fixed_point(pull_piece, on_coefficients, march.is_implicit)
+    on_inputs = march.solver.pull(pull_piece, on_coefficients)
     total = jax.tree.map(jnp.add, total, on_inputs)
     entry = jnp.clip(ending.entry, 0, adjoint.points.shape[0] - 1)
     is_read = (ending.read >= 0) & (ending.read < len(march.tracked))
@@ -155,64 +154,6 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
         total.x,
         hints,
     )
-
-
-def _find_reads(march: AdaptiveMarch, path, i, start: StepStart, coefficients, hints):
-    """Return where each stage of step `i` found its reads, [stages, reads]."""
-    rows = PathRows(march.equation.dimension, False, path, i)
-    if march.is_implicit:
-        Z = _implicit_stages(start, coefficients)
-        return corrected_stages(march.equation, lambda _: rows, start, Z, hints)[1]
-    equation = march.equation
-    kernels, hints = known_kernels(equation, lambda _: rows, start, hints)
-    found = explicit_pass(equation, lambda _: rows, start, coefficients, hints, kernels)
-    return found.hints
-
-
-def _implicit_stages(start: StepStart, coefficients: jax.Array) -> jax.Array:
-    """Return the stages of an implicit step, from its piece."""
-    return jnp.stack([evaluate(coefficients, c)[0] for c in RADAU_C]) - hold(start.x)
-
-
-def _piece(
-    march: AdaptiveMarch, start: StepStart, rows, guess: jax.Array, hints
-) -> jax.Array:
-    """Return the coefficients of a step that reads the given rows, and itself as
-    `guess`."""
-
-    def rows_of(stage):
-        return GivenRows(march.equation.dimension, True, read(rows, stage))
-
-    if march.is_implicit:
-        Z = hold(_implicit_stages(start, guess))
-        Z = corrected_stages(march.equation, rows_of, start, Z, hints)[0]
-        return implicit_piece(start.x, Z)
-    kernels, hints = known_kernels(march.equation, rows_of, start, hints)
-    found = explicit_pass(march.equation, rows_of, start, guess, hints, kernels)
-    return explicit_piece(start, found.slopes)
-
-
-def _pull_fixed_point(pull, cotangent: jax.Array, is_implicit: bool) -> _Inputs:
-    """Return the cotangents of a step's inputs from that of its piece."""
-    if is_implicit:
-        return pull(cotangent)[0]
-
-    def is_changing(carry):
-        n, _, _, change = carry
-        return (n == 0) | ((change > 0) & (n < _MOST_PASSES))
-
-    def again(carry):
-        n, w, _, _ = carry
-        on_inputs, on_guess = pull(w)
-        after = cotangent + on_guess
-        difference = jnp.abs(after - w)
-        size = _ROUNDING * jnp.max(jnp.abs(after))
-        return n + 1, after, on_inputs, jnp.max(jnp.where(difference > size, 1.0, 0.0))
-
-    shapes = jax.eval_shape(pull, cotangent)[0]
-    on_inputs = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    carry = jnp.asarray(0), cotangent, on_inputs, jnp.ones(())
-    return lax.while_loop(is_changing, again, carry)[2]
 
 
 def _scatter(table: jax.Array, hints: jax.Array, rows: jax.Array) -> jax.Array:

@@ -1,8 +1,7 @@
 """The solution of a problem with adaptive steps, and why there is none."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,20 +23,12 @@ from .march import (
     MarchResult,
     make_march,
 )
-from .methods import AbstractAdaptive, Radau
+from .methods import AbstractAdaptive
 from .reverse import solve_with_vjp
 
 # The number of rows of a first path, by what factor it grows, that of a path in a
 # compiled program, and of the largest path; and the number of tries for each row.
 FEW_ROWS, GROWTH, _ROWS_WHEN_TRACED, _MOST_ROWS, _TRIES = 1024, 8, 4096, 1 << 17, 8
-
-
-@final
-@dataclass(frozen=True)
-class AdaptiveRoom:
-    """The largest number of rows of a path with adaptive steps, in place of a grid."""
-
-    capacity: int = FEW_ROWS
 
 
 def solve_adaptive(
@@ -142,7 +133,7 @@ def explain(
             "solution grows beyond all bounds there, or the right-hand side or a delay "
             "is not defined, or jumps with the state."
         )
-    advice = "" if isinstance(solver, Radau) else f" Try {wording.solver('Radau')}."
+    advice = "" if solver.is_for_stiff else f" Try {wording.solver('Radau')}."
     return (
         f"The solution up to T = {T:g} needs too many steps: after {int(result.tries)} "
         f"of them it is at t = {t:.6g}, where x is {values}.{advice} "

@@ -33,13 +33,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ..._problem.problem import Problem
 from ..._util.arrays import read
+from ..engine import System
 from ..runge_kutta import AbstractSolver
 from .path import AbstractPathStorage, AbstractRowTimes, Grid, WholePath, hermite
 
@@ -60,89 +60,21 @@ class Buffers(NamedTuple):
     starts: jax.Array
 
 
-@final
-@dataclass(frozen=True)
-class System:
-    """The functions of a problem, with its solver, its grid and the end `T` of time.
+def make_path(system: System, grid: Grid) -> jax.Array:
+    """Allocate a path, [delay_rows + capacity, 2, d], for a grid."""
+    rows = grid.delay_rows + grid.capacity
+    return jnp.zeros((rows, 2, *system.state_shape), jnp.result_type(float))
 
-    A problem is split into `params`, the arrays that are differentiated, and `fixed`,
-    everything else: the methods take `params` as an argument. The grid is a `Grid`,
-    aligned with one delay, a `Mesh`, or an `AdaptiveRoom`. `dimension` is the number d
-    of components of the state, and `lanes` the number of trajectories solved side by
-    side, or None for a single one without the axis for them."""
 
-    fixed: Problem
-    solver: Any
-    grid: Any
-    T: Any
-    dimension: int
-    lanes: int | None = None
-
-    @property
-    def state_shape(self) -> tuple[int, ...]:
-        """The shape of a state: (d,), or (d, lanes)."""
-        return (self.dimension,) + (() if self.lanes is None else (self.lanes,))
-
-    def lift(self, function: Callable) -> Callable:
-        """Apply a `function` of one trajectory to every lane."""
-        if self.lanes is None:
-            return function
-        return jax.vmap(function, in_axes=-1, out_axes=-1)
-
-    def slope(
-        self, rhs: Any, x: jax.Array, y: jax.Array, tau: jax.Array, t: Any
-    ) -> jax.Array:
-        """Return the right-hand side F(x, y, tau, t), where y = x(t - tau)."""
-
-        def one(rhs, x, y, tau, t):
-            return eqx.combine(rhs, self.fixed.rhs)(x, y, tau, t)
-
-        return self.lift(one)(rhs, x, y, tau, t)
-
-    def history(self, history: Any, t: Any) -> jax.Array:
-        """Return the history X0(t)."""
-
-        def one(history, t):
-            return eqx.combine(history, self.fixed.history)(t)
-
-        return self.lift(one)(history, t)
-
-    def observe(self, observe: Any, x: jax.Array, t: Any) -> jax.Array:
-        """Return what is measured of the state `x` at the time `t`."""
-
-        def one(observe, x, t):
-            function = eqx.combine(observe, self.fixed.observe)
-            return x if function is None else function(x, t)
-
-        return self.lift(one)(observe, x, t)
-
-    def start(self, params: Problem) -> jax.Array:
-        """Return the state x(0): the history at 0, or `initial` where given."""
-        if callable(self.fixed.initial):
-            return self.lift(lambda one: eqx.combine(one, self.fixed).start)(params)
-        lanes = self.state_shape[1:]
-        if params.initial is not None:
-            return params.initial
-        if self.fixed.initial is None:
-            return self.history(params.history, jnp.zeros(lanes))
-        columns = self.fixed.initial.reshape(-1, *(1,) * len(lanes))
-        return jnp.broadcast_to(columns, (self.dimension, *lanes))
-
-    def path(self, grid: Grid | None = None) -> jax.Array:
-        """Allocate a path, [delay_rows + capacity, 2, d], for this grid or another."""
-        chosen = self.grid if grid is None else grid
-        rows = chosen.delay_rows + chosen.capacity
-        return jnp.zeros((rows, 2, *self.state_shape), jnp.result_type(float))
-
-    def buffers(self) -> Buffers:
-        """Allocate a path and the cotangents of its delayed states."""
-        rows, dtype = self.grid.capacity, jnp.result_type(float)
-        fractions = len(self.solver.fractions)
-        return Buffers(
-            self.path(),
-            jnp.zeros((rows, fractions, *self.state_shape), dtype),
-            jnp.zeros((rows, *self.state_shape), dtype),
-        )
+def make_buffers(system: System) -> Buffers:
+    """Allocate a path and the cotangents of its delayed states."""
+    rows, dtype = system.grid.capacity, jnp.result_type(float)
+    fractions = len(system.solver.fractions)
+    return Buffers(
+        make_path(system, system.grid),
+        jnp.zeros((rows, fractions, *system.state_shape), dtype),
+        jnp.zeros((rows, *system.state_shape), dtype),
+    )
 
 
 class HistoryStates(NamedTuple):

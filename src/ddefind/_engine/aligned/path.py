@@ -35,7 +35,7 @@ continuously differentiable in time, and also in the delay, which moves the node
 import abc
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -43,15 +43,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..._util.arrays import read, take, write
-
-
-class Points(NamedTuple):
-    """The values with which a trajectory is compared, ordered by time, and their
-    weights."""
-
-    times: Any  # [M]
-    values: Any  # [M, k]
-    weights: Any  # [M, k] or [M, 1]
 
 
 class AbstractRowTimes(abc.ABC):

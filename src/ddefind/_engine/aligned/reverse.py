@@ -18,9 +18,8 @@ a cotangent g of y(c) gives $a_0 g$ to the state and $h b_0 g$ to the slope at i
 end, and likewise at its right end.
 """
 
-import abc
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -29,36 +28,12 @@ from jax import lax
 
 from ..._problem.problem import Problem
 from ..._util.arrays import read, write
-from .march import Buffers, HistoryStates, Past, System, history_states, take_step
+from ..engine import AbstractPathGradient, System
+from .march import Buffers, HistoryStates, Past, history_states, take_step
 from .path import WholePath, slope_weights, state_weights
 
 # Which of the four weights of a fraction: those of two states, or of two slopes.
 _STATES, _SLOPES = 0, 2
-
-
-class PathCostState(NamedTuple):
-    """The sums so far: the loss, and the gradients for tau and for the parameters of
-    `observe`, which act on it beside the path. `more` is for the cost's own use."""
-
-    loss: Any
-    tau: Any
-    observe: Any
-    more: Any = ()
-
-
-class AbstractPathGradient(abc.ABC):
-    """The derivatives of a loss for the rows of a path, for the reverse loop."""
-
-    @abc.abstractmethod
-    def begin(self, params: Problem, path: jax.Array, last: Any) -> PathCostState:
-        """Return the state before the last row is visited."""
-
-    @abc.abstractmethod
-    def visit(
-        self, i: Any, state: PathCostState, params: Problem, path: jax.Array, last: Any
-    ) -> tuple[PathCostState, jax.Array, jax.Array | None]:
-        """Visit row `i`, after all later ones. Return the new state, and the cotangents
-        of the row's state and of its slope (None for zero)."""
 
 
 def reverse_march(

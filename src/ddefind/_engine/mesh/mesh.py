@@ -51,6 +51,7 @@ from ..._problem.delays import delay_count, delay_values
 from ..._problem.general_delays import carrying_delays
 from ..._problem.problem import Problem
 from ..._util.arrays import read, write
+from ..engine import moving_count
 from ..runge_kutta import AbstractSolver
 
 # The table of a family without known times: its only time is zero.
@@ -448,15 +449,6 @@ class StepsError(ValueError):
     """A solution that needs too many fixed steps."""
 
 
-def has_switches(problem: Problem) -> bool:
-    """Whether the right-hand side jumps, or has a kink, at certain times."""
-    return _moving_count(problem) > 0 or bool(problem.known_times)
-
-
-def _moving_count(problem: Problem) -> int:
-    return jax.eval_shape(lambda: problem.moving_times).shape[0]
-
-
 def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
     """Return the breaking points of a problem that matter to a solver."""
     tables = problem.known_times
@@ -470,7 +462,7 @@ def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
         )
         for n, each in enumerate(tables)
     ]
-    count, added = _moving_count(problem), {each.mover for each in tables}
+    count, added = moving_count(problem), {each.mover for each in tables}
     moving = [Origin(1, mover=j) for j in range(count) if j not in added]
     # Without known times there are no reads of inputs alone.
     carrying = carrying_delays(problem) if known else None

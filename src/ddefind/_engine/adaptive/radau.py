@@ -1,4 +1,5 @@
-r"""One step of the implicit method, Radau IIA of order 5.
+r"""`Radau`, the adaptive solver for stiff equations: those with processes that are much
+faster than the solution, such as a reaction that is almost in equilibrium.
 
 The three stages $Z_s = x(t + c_s h) - x$ solve $Z = h A F(x + Z)$. The piece is the
 cubic polynomial through them, and a read inside the step takes that very piece:
@@ -9,25 +10,47 @@ is that of one more step of Newton's method with its matrix M held,
 $$Z - M^{-1} G(Z; p).$$
 """
 
-from typing import Any
+from typing import Any, ClassVar, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ..._util.arrays import read, write
-from .equation import ExtendedEquation, RowsOf, Scale, Step, StepStart
-from .methods import (
-    RADAU_A,
-    RADAU_BEGINNING,
-    RADAU_C,
-    RADAU_ERROR,
-    RADAU_MU,
-    RADAU_PIECE,
-)
+from .equation import ExtendedEquation, RowsOf, Step, StepStart
+from .methods import AbstractAdaptive, check_atol, check_rtol
 from .pieces import StagePast, evaluate, hold
 
-STAGE_COUNT = 3
+# Radau IIA of order 5 (Hairer and Wanner, 1996): Z_s = x(t + c_s h) - x solve
+# Z = h A F(x + Z).
+_ROOT6 = np.sqrt(6)
+_C = np.array([(4 - _ROOT6) / 10, (4 + _ROOT6) / 10, 1.0])
+_A = np.array(
+    [
+        [
+            (88 - 7 * _ROOT6) / 360,
+            (296 - 169 * _ROOT6) / 1800,
+            (-2 + 3 * _ROOT6) / 225,
+        ],
+        [
+            (296 + 169 * _ROOT6) / 1800,
+            (88 + 7 * _ROOT6) / 360,
+            (-2 - 3 * _ROOT6) / 225,
+        ],
+        [(16 - _ROOT6) / 36, (16 + _ROOT6) / 36, 1 / 9],
+    ]
+)
+# From the values Z to the coefficients of u, u^2, u^3.
+_PIECE = np.linalg.inv(_C[:, None] ** np.arange(1, 4))
+# The embedded error estimate: (mu / h - J)^-1 (F(t, x) + error . Z / h).
+_MU = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)
+_ERROR = np.array([-13 - 7 * _ROOT6, -13 + 7 * _ROOT6, -1]) / 3
+# The value at the beginning of the step of the parabola through the three stages.
+_BEGINNING = np.array(
+    [np.prod([-_C[j] / (_C[i] - _C[j]) for j in range(3) if j != i]) for i in range(3)]
+)
 # The largest number of Newton's steps, and the change of a stage, in units of the
 # tolerance, after which there is one more.
 _MOST_STEPS, _SMALL_CHANGE = 10, 1e-3
@@ -36,13 +59,13 @@ _MOST_STEPS, _SMALL_CHANGE = 10, 1e-3
 _INSIDE = 0.03
 
 
-def implicit_piece(x: jax.Array, Z: jax.Array) -> jax.Array:
+def _piece(x: jax.Array, Z: jax.Array) -> jax.Array:
     """Return the coefficients of the cubic polynomial through the stages."""
-    higher = jnp.sum(RADAU_PIECE[:, :, None] * Z[None], axis=1)
+    higher = jnp.sum(_PIECE[:, :, None] * Z[None], axis=1)
     return jnp.concatenate([x[None], higher])
 
 
-def stage_equations(
+def _stage_equations(
     equation: ExtendedEquation,
     rows_of: RowsOf,
     start: StepStart,
@@ -52,7 +75,7 @@ def stage_equations(
     """Return Z - h A F, [3, d]; where each stage found its reads; and the least of each
     delay."""
     t, x, length, sides = start
-    c, piece = jnp.asarray(RADAU_C), implicit_piece(x, Z)
+    c, piece = jnp.asarray(_C), _piece(x, Z)
     kernels, hints = equation.kernels(rows_of, t + c * length, t, hints)
 
     def stage(s, carry):
@@ -70,12 +93,12 @@ def stage_equations(
 
     delays = jnp.full(len(equation.leaves), jnp.inf)
     carry = jnp.zeros_like(Z), hints, delays
-    slopes, hints, delays = lax.fori_loop(0, STAGE_COUNT, stage, carry)
-    right = length * jnp.sum(RADAU_A[:, :, None] * slopes[None], axis=1)
+    slopes, hints, delays = lax.fori_loop(0, len(_C), stage, carry)
+    right = length * jnp.sum(_A[:, :, None] * slopes[None], axis=1)
     return Z - right, hints, delays
 
 
-def newton_matrix(
+def _newton_matrix(
     equation: ExtendedEquation,
     rows_of: RowsOf,
     start: StepStart,
@@ -87,7 +110,7 @@ def newton_matrix(
 
     def function(z):
         Z = z.reshape(shape)
-        return stage_equations(equation, rows_of, start, Z, hints)[0].ravel()
+        return _stage_equations(equation, rows_of, start, Z, hints)[0].ravel()
 
     def column(direction):
         return jax.jvp(function, (Z.ravel(),), (direction,))[1]
@@ -95,52 +118,12 @@ def newton_matrix(
     return jax.vmap(column, out_axes=1)(jnp.eye(size))
 
 
-def implicit_step(
-    equation: ExtendedEquation,
-    rows_of: RowsOf,
-    start: StepStart,
-    guess: jax.Array,
-    hints: jax.Array,
-    scale: Scale,
-) -> Step:
-    """Make one step, by Newton's method from the stages of the piece `guess`.
-
-    The iteration has no derivatives: `corrected_stages` puts them in."""
-    held_equation, held, guess = hold((equation, start, guess))
-    held_rows = _held_rows(rows_of)
-
-    def is_changing(carry):
-        n, _, _, change, before = carry
-        is_slow = (change > 2 * before) & (n >= 4)
-        return (n < 1) | ((change > _SMALL_CHANGE) & (n < _MOST_STEPS) & ~is_slow)
-
-    def again(carry):
-        n, Z, hints, change, _ = carry
-        # What is read must depend on n: see `explicit_step`.
-        hints = jnp.where(n < 0, 0, hints)
-        G, found, _ = stage_equations(held_equation, held_rows, held, Z, hints)
-        matrix = newton_matrix(held_equation, held_rows, held, Z, hints)
-        step = solve_linear(matrix, G.ravel()).reshape(Z.shape)
-        after = Z - step
-        size = jnp.sqrt(jnp.mean((step / scale(held.x + after[-1])) ** 2))
-        return n + 1, after, found, size, change
-
-    Z = jnp.stack([evaluate(guess, c)[0] for c in RADAU_C]) - held.x
-    carry = jnp.asarray(0), Z, hints, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf)
-    _, Z, hints, change, _ = lax.while_loop(is_changing, again, carry)
-    Z = lax.stop_gradient(Z)
-    corrected, hints, delays = corrected_stages(equation, rows_of, start, Z, hints)
-    error = _error(held_equation, held_rows, held, lax.stop_gradient(corrected), hints)
-    piece = implicit_piece(start.x, corrected)
-    return Step(piece, error, hints, change <= 1.0, delays)
-
-
 def _held_rows(rows_of: RowsOf) -> RowsOf:
     """Return the same rows without their derivatives."""
     return lambda stage: rows_of(stage).held()
 
 
-def corrected_stages(
+def _corrected_stages(
     equation: ExtendedEquation,
     rows_of: RowsOf,
     start: StepStart,
@@ -155,9 +138,9 @@ def corrected_stages(
         hints = jnp.where(n < 0, 0, carry[1])
         held_equation, held = hold((equation, start))
         held_rows = _held_rows(rows_of)
-        matrix = newton_matrix(held_equation, held_rows, held, Z, hints)
-        inverse = lax.stop_gradient(solve_linear(matrix, jnp.eye(Z.size)))
-        G, hints, delays = stage_equations(equation, rows_of, start, Z, hints)
+        matrix = _newton_matrix(held_equation, held_rows, held, Z, hints)
+        inverse = lax.stop_gradient(_solve_linear(matrix, jnp.eye(Z.size)))
+        G, hints, delays = _stage_equations(equation, rows_of, start, Z, hints)
         step = jnp.sum(inverse * G.ravel()[None], axis=1)
         return Z - step.reshape(Z.shape), hints, delays
 
@@ -176,7 +159,7 @@ def _error(
     """Return the error of a step: Hairer and Wanner's estimate at its end, and a share
     of what may be wrong inside."""
     t, x, length, sides = start
-    piece = implicit_piece(x, Z)
+    piece = _piece(x, Z)
     past = StagePast(
         rows_of(0), equation.history, t, length, piece, jnp.zeros(()), sides
     )
@@ -194,17 +177,17 @@ def _error(
             lambda direction: jax.jvp(lambda x: slope(x, n), (at,), (direction,))[1],
             out_axes=1,
         )(jnp.eye(x.shape[0]))
-        matrix = RADAU_MU / length * jnp.eye(x.shape[0]) - jacobian
-        right = slope(at, n) + jnp.sum(RADAU_ERROR[:, None] * Z, axis=0) / length
-        error = solve_linear(matrix, right)
+        matrix = _MU / length * jnp.eye(x.shape[0]) - jacobian
+        right = slope(at, n) + jnp.sum(_ERROR[:, None] * Z, axis=0) / length
+        error = _solve_linear(matrix, right)
         return error, error
 
     end = lax.fori_loop(0, 2, once, (jnp.zeros_like(x), jnp.zeros_like(x)))[1]
-    inside = jnp.sum(RADAU_BEGINNING[:, None] * Z, axis=0)
+    inside = jnp.sum(_BEGINNING[:, None] * Z, axis=0)
     return jnp.maximum(jnp.abs(end), _INSIDE * jnp.abs(inside))
 
 
-def solve_linear(matrix: jax.Array, right: jax.Array) -> jax.Array:
+def _solve_linear(matrix: jax.Array, right: jax.Array) -> jax.Array:
     """Solve a small linear system, by elimination with pivots. It is a loop and not a
     library call, with which XLA would not compile the march to one kernel."""
     n = matrix.shape[0]
@@ -229,3 +212,81 @@ def solve_linear(matrix: jax.Array, right: jax.Array) -> jax.Array:
     is_pivot = jnp.abs(table[:, :n]) > 0.5
     solution = jnp.sum(jnp.where(is_pivot[:, :, None], table[:, None, n:], 0.0), axis=0)
     return solution.reshape(right.shape)
+
+
+@final
+class Radau(AbstractAdaptive):
+    """The implicit method Radau IIA of order 5, with adaptive steps, for stiff
+    equations.
+
+    It is L-stable: a fast process does not limit its steps.
+
+    >>> Radau(rtol=1e-8).rtol
+    1e-08
+    """
+
+    rtol: float = eqx.field(converter=check_rtol, default=1e-6)
+    atol: float | None = eqx.field(converter=check_atol, default=None)
+    order: ClassVar[int] = 5
+    power: ClassVar[int] = 4
+    highest: ClassVar[int] = 4
+    is_for_stiff: ClassVar[bool] = True
+
+    @property
+    def degree(self) -> int:
+        return 3
+
+    @property
+    def stages(self) -> int:
+        return 3
+
+    def step(self, equation, rows_of, start, guess, hints, scale):
+        """Make one step, by Newton's method from the stages of the piece `guess`.
+
+        The iteration has no derivatives: `_corrected_stages` puts them in."""
+        held_equation, held, guess = hold((equation, start, guess))
+        held_rows = _held_rows(rows_of)
+
+        def is_changing(carry):
+            n, _, _, change, before = carry
+            is_slow = (change > 2 * before) & (n >= 4)
+            return (n < 1) | ((change > _SMALL_CHANGE) & (n < _MOST_STEPS) & ~is_slow)
+
+        def again(carry):
+            n, Z, hints, change, _ = carry
+            # What is read must depend on n: see `explicit_step`.
+            hints = jnp.where(n < 0, 0, hints)
+            G, found, _ = _stage_equations(held_equation, held_rows, held, Z, hints)
+            matrix = _newton_matrix(held_equation, held_rows, held, Z, hints)
+            step = _solve_linear(matrix, G.ravel()).reshape(Z.shape)
+            after = Z - step
+            size = jnp.sqrt(jnp.mean((step / scale(held.x + after[-1])) ** 2))
+            return n + 1, after, found, size, change
+
+        Z = jnp.stack([evaluate(guess, c)[0] for c in _C]) - held.x
+        carry = jnp.asarray(0), Z, hints, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf)
+        _, Z, hints, change, _ = lax.while_loop(is_changing, again, carry)
+        Z = lax.stop_gradient(Z)
+        corrected, hints, delays = _corrected_stages(equation, rows_of, start, Z, hints)
+        error = _error(
+            held_equation, held_rows, held, lax.stop_gradient(corrected), hints
+        )
+        piece = _piece(start.x, corrected)
+        return Step(piece, error, hints, change <= 1.0, delays)
+
+    def reads(self, equation, rows_of, start, coefficients, hints):
+        Z = _stages_of(start, coefficients)
+        return _corrected_stages(equation, rows_of, start, Z, hints)[1]
+
+    def piece(self, equation, rows_of, start, guess, hints):
+        Z = hold(_stages_of(start, guess))
+        Z = _corrected_stages(equation, rows_of, start, Z, hints)[0]
+        return _piece(start.x, Z)
+
+    def pull(self, pull, cotangent):
+        return pull(cotangent)[0]
+
+
+def _stages_of(start: StepStart, coefficients: jax.Array) -> jax.Array:
+    """Return the stages of a step, from its piece."""
+    return jnp.stack([evaluate(coefficients, c)[0] for c in _C]) - hold(start.x)
