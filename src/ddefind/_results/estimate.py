@@ -125,9 +125,10 @@ class Estimate(AbstractFit):
 
     @property
     def _steps(self) -> tuple[int, float | None]:
-        n, T = int(self.search_result.best.n[0]), self.uncertainty.whole.setup.data.T
-        in_delay = self.setup.steps_per_delay
-        return self.setup.model.engine.reported_steps(n, in_delay, T)
+        """The steps per delay, and the largest step if they do not follow from that."""
+        setup, n = self.uncertainty.whole.setup, int(self.search_result.best.n[0])
+        engine = setup.model.engine
+        return engine.reported_steps(n, setup.steps_per_delay, setup.data.T)
 
     @property
     def steps_per_delay(self) -> int:
@@ -135,7 +136,6 @@ class Estimate(AbstractFit):
 
     @property
     def max_step(self) -> float | None:
-        """The largest step of the solver, where it does not follow from the delay."""
         return self._steps[1]
 
     # The minimum

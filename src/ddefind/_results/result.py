@@ -95,9 +95,9 @@ class AbstractFit(AbstractShown):
     status: Status
     message: str
     seconds: float
-    solver: AbstractIntegrator = field(repr=False)
-    steps_per_delay: int = field(repr=False)
-    max_step: float | None = field(repr=False)
+    solver: AbstractIntegrator
+    steps_per_delay: int
+    max_step: float | None
     model: Equation | None
     system: AbstractSystem
     experiments: Mapping[str, "AbstractFit"]

@@ -27,9 +27,7 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
-from .._engine.choose import fit_engine
 from .._engine.engine import STEPS_PER_RECORD, Points
-from .._engine.runge_kutta import AbstractIntegrator
 from .._problem.delays import (
     AbstractConstantDelay,
     AbstractDistributedDelay,
@@ -40,7 +38,6 @@ from .._problem.free_parameters import JointParameters
 from .._problem.general_delays import is_general, typical_delays
 from .._problem.network_weights import weights_of
 from .._problem.problem import Problem
-from .._problem.without_doses import without_doses
 from .._util import wording
 from .levenberg_marquardt import Box
 from .misfit import AbstractMisfit
@@ -255,12 +252,6 @@ class FitSetup:
         return bool(self.is_weight.any())
 
     # The delays and the solver's steps.
-
-    def with_solver(self, solver: AbstractIntegrator) -> "FitSetup":
-        """Return the same setup with a solver that chooses its steps."""
-        plain = without_doses(self.model.problem)
-        engine = fit_engine(plain, solver, self.data.T, 0.0)
-        return replace(self, model=replace(self.model, engine=engine))
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
         """Return all delays of each row of free values, learned or fixed, [rows, k]."""
