@@ -12,7 +12,7 @@ from torch import nn
 import ddefind as dd
 from ddefind._engine.aligned.path import make_grid
 from ddefind.torch import DelayODE
-from ddefind.torch._delay_ode import SolvePlan, Tensors, trajectory
+from ddefind.torch._delay_ode import SolvePlan, Tensors, solve_on_grid
 
 from . import _cases
 from ._loops import RATE, gradient_loop
@@ -169,7 +169,7 @@ def _overhead() -> Iterator[Row]:
     tensors = Tensors(np.array(tau), of_rhs, of_history, ())
 
     def solved():
-        x, vjp = trajectory(plan, grid, case.data.t, tensors)
+        x, vjp = solve_on_grid(plan, grid, case.data.t, tensors)
         return jax.block_until_ready(x), vjp
 
     def pulled_back():

@@ -292,13 +292,13 @@ class _Solve(torch.autograd.Function):
         order = np.argsort(t, kind="stable")
         if max_step is None and isinstance(tau, torch.Tensor):
             grid: Any = _grid(t.max(), n, delays[0])
-            solve: Any = _solve_on_grid
+            solve: Any = solve_on_grid
         else:
             points = breaking_points(len(delays), (), False, plan.solver.order)
             T = max(float(t.max()), _SHORTEST)
             movers = np.array(delays)
             grid = mesh_for(points, movers, names, T, n, max_step)
-            solve = _solve_on_mesh
+            solve = solve_on_mesh
         arrays = jax.tree.unflatten(structure, map(_array, leaves))
         arrays = arrays._replace(tau=jax.tree.map(np.squeeze, arrays.tau))
         x, vjp = solve(plan, grid, t[order], arrays)
@@ -440,17 +440,13 @@ def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
 _Solved = tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]
 
 
-def _solve_on_grid(
-    plan: SolvePlan, grid: Grid, times: Any, tensors: Tensors
-) -> _Solved:
+def solve_on_grid(plan: SolvePlan, grid: Grid, times: Any, tensors: Tensors) -> _Solved:
     x, *solved = _on_grid(plan, grid, times, tensors)
     vjp = functools.partial(_on_grid_vjp, plan, grid, times, tensors, solved)
     return x, vjp
 
 
-def _solve_on_mesh(
-    plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors
-) -> _Solved:
+def solve_on_mesh(plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors) -> _Solved:
     x, pull = _on_mesh(plan, mesh, times, tensors)
     return x, functools.partial(_pull, pull)
 
