@@ -40,11 +40,11 @@ def _seconds(job: Callable[[], object]) -> tuple[float, float]:
 def _alone(experiment: Experiment, sets: Sequence[dd.Data]) -> dd.Estimate:
     """Each fit on a thread of its own, as many at a time as there are cores."""
     method, blank = dd.LeastSquares(), experiment.blank
-    options = FitOptions(parameters=experiment.bounds, progress=False)
+    options = FitOptions(progress=False)
 
     def one(number: int) -> dd.Estimate:
-        task = FitTask(blank, sets[number], {}, number, None)
-        return method._search(task, options, 1, None)
+        task = FitTask((blank,), sets[number], experiment.bounds, number)
+        return method.best_fit(task, options, 1)
 
     with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(one, range(len(sets))))[0]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._inference.assessment import assess
-from support.fits import Options, simulated
+from ddefind._inference import assessment
+from support.fits import Options, in_no_time, simulated
 
 DECAY = ("x' = -k * x(t - tau)", {"k": 1.2, "tau": 1.0, "b": 1.0})
 GROWTH = ("x' = r * x * (1 - x(t - tau) / K)", {"r": 1.4, "K": 2, "tau": 1.2, "b": 1})
@@ -23,7 +23,7 @@ def record(model, seed=0, noise=0.1):
 
 def said(fit):
     """Everything that a fit says, but for the time that it took."""
-    fit = replace(fit, seconds=0.0)
+    fit = in_no_time(fit)
     return str(fit), fit.values, fit.intervals, fit.verdicts, fit.summary()
 
 
@@ -90,17 +90,20 @@ def test_intervals_that_find_a_better_fit_move_to_it(monkeypatch):
     )
     assert better.loss < worse.loss and worse.values["w"] < 0
 
-    def assess_and_find(uncertainty, *rest):
-        found = assess(uncertainty, *rest)
+    look_around = assessment._look_around
+
+    def look_and_find(uncertainty, *rest):
+        found = look_around(uncertainty, *rest)
         first, *others = found.profiles
         if uncertainty.theta[1] < 0:
             r, theta = np.append(first.r, -1.9), np.vstack([first.theta, better.best])
             values = np.append(first.values, better.best[0])
             first = replace(first, r=r, theta=theta, values=values)
-        return replace(found, profiles=(first, *others))
+        return found._replace(profiles=[first, *others])
 
-    monkeypatch.setattr("ddefind._results.from_search.assess", assess_and_find)
-    found = replace(worse, starts=2).with_intervals()
+    monkeypatch.setattr(assessment, "_look_around", look_and_find)
+    searched = replace(worse.search_result, starts=2)
+    found = worse.at(searched).with_intervals()
     assert found.values == pytest.approx(better.values, rel=1e-4)
     assert found.loss == pytest.approx(better.loss, rel=1e-6) and found.status.ok
     np.testing.assert_allclose(found.fitted, better.fitted, rtol=1e-3)

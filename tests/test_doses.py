@@ -10,8 +10,7 @@ import pytest
 import ddefind as dd
 from ddefind._equation.problem_text import equation_of
 from ddefind._problem.driving import with_same_tables
-from ddefind._results.describe_problem import describe, rebuild
-from ddefind._results.schema import _read_problem
+from ddefind._results.saved_problem import describe, read_problem, rebuild
 from support.driven_problems import Structure, random_problem
 from support.fits import Options
 
@@ -189,7 +188,7 @@ def test_inputs_and_doses_are_saved_with_a_text():
     values = dict(k=0.7, tau=0.9, b=1.0, F=1.2, t0=5.0, long=0.5)
     problem = model.problem(values, inputs=inputs, doses=doses)
     saved = json.loads(json.dumps(describe(problem, None)))
-    rebuilt, again = rebuild(_read_problem(saved) or {}, 1000)
+    rebuilt, again = rebuild(read_problem(saved) or {}, 1000)
     assert jax.tree.structure(rebuilt) == jax.tree.structure(problem)
     assert again is not None and again.names == equation_of(problem).names  # type: ignore
     leaves = map(jax.tree.leaves, (problem, rebuilt))

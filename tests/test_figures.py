@@ -30,7 +30,10 @@ def fit():
 
 
 def renamed(fit, **fields):
-    return dataclasses.replace(fit, data=fit.data.with_fields(**fields))
+    data = fit.data.with_fields(**fields)
+    setup = dataclasses.replace(fit.setup, data=data)
+    known = dataclasses.replace(fit.uncertainty, setup=setup)
+    return dataclasses.replace(fit, uncertainty=known)
 
 
 def drawn(figure):

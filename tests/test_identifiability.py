@@ -17,7 +17,7 @@ from ddefind._inference.profile_intervals import (
     find_exchanges,
     nearest_image,
 )
-from support.fits import NEAR, reloaded, simulated
+from support.fits import NEAR, at_minimum, reloaded, simulated
 from support.uncertainties import hand_made
 
 
@@ -213,7 +213,7 @@ def test_a_fit_says_that_only_the_sum_of_delays_is_determined():
 
 
 def with_minima(fit, *minima):
-    return replace(fit, search_result=replace(fit.search_result, minima=minima))
+    return at_minimum(fit, minima=minima)
 
 
 def test_minima_with_the_same_values_in_another_order_are_two():

@@ -21,7 +21,7 @@ from ddefind._inference.learned_function import (
     visited_arguments,
 )
 from ddefind._problem.network_weights import named_networks
-from ddefind._report.dynamics import learned_functions
+from ddefind._report.sections import learned_functions
 from ddefind._results.network_functions import _arguments, chosen_function
 from ddefind.plots import plot_functions
 from support.fits import reloaded, unchecked

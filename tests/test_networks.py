@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._fitting.scaled_networks import scaled_networks, scaled_together
+from ddefind._fitting.scaled_networks import scaled_together
 from ddefind._problem.network import networks_in
 from support.fits import reloaded
 
@@ -21,6 +21,10 @@ TWO = dd.Data(T, np.stack([WAVE, 3 * np.cos(T)], axis=1))
 
 
 PAST = dd.Constant(1.0)
+
+
+def scaled_networks(problem, data):
+    return scaled_together([problem], [data])[0]
 
 
 def one_network(problem):

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._fitting.read_tasks import with_noise_of
-from ddefind._fitting.study import labels_of, make_study
+from ddefind._fitting.read_tasks import joined, labels_of, with_noise_of
 from ddefind._search.make_setup import make_study_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
 from ddefind._search.setup import FitSetup
@@ -109,15 +108,14 @@ def study_setup(structure: Structure, random: np.random.Generator) -> FitSetup:
     pairs = _experiments(structure, random)
     experiments, models = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     assert labels_of(experiments) == ("one", "two")
-    study = make_study(experiments, [model.blank for model in models], models)
-    problems = [with_noise_of(p, study.data, structure.noise) for p in study.problems]
+    alike, data = joined(experiments, [model.blank for model in models], models)
+    problems = [with_noise_of(p, data, structure.noise) for p in alike]
+    known = tuple(dict(each.values or {}) for each in experiments)
     settings: dict[str, Any] = {}
     for model in models:
         settings |= model.settings
     settings["k"] = dd.Parameter(per_experiment=True)
-    return make_study_setup(problems, study.data, settings, study.values, dd.RK4(), 10)[
-        0
-    ]
+    return make_study_setup(problems, data, settings, known, dd.RK4(), 10)[0]
 
 
 @eqx.filter_jit

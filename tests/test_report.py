@@ -13,9 +13,8 @@ import ddefind as dd
 from ddefind._cli.examples_command import EQUATION, logistic_data
 from ddefind._data.data import Data
 from ddefind._figures.chart import Chart, Series, data_series, thinned
-from ddefind._report.blocks import marked
-from ddefind._report.formula import typeset
-from ddefind._report.pictures import drawing
+from ddefind._report.pictures import drawing, typeset
+from ddefind._report.sections import marked
 from support.command import refused, run
 
 HOSTILE = "<script>alert(1)</script>"

@@ -9,9 +9,8 @@ import pytest
 
 import ddefind as dd
 from ddefind._problem.parameters import parameter_vector, with_values
-from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.saved_file import VERSION, saved_text
-from ddefind._results.schema import _read_problem
+from ddefind._results.saved_problem import describe, read_problem, rebuild
 from support.command import python
 from support.fits import NEAR, Options, reloaded
 from support.general_fits import general_fit, measured
@@ -243,7 +242,7 @@ def test_a_delay_of_the_package_comes_back_with_a_model_of_it(tmp_path):
 )
 def test_every_delay_of_the_package_is_described(tau):
     problem = dd.Problem(dd.models.Logistic(1.2, 0.5), dd.Constant(0.5), tau)
-    described = _read_problem(describe(problem, None))
+    described = read_problem(describe(problem, None))
     assert described is not None
     blank, _ = rebuild(described, most=9)
     again = with_values(blank, parameter_vector(problem))

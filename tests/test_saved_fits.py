@@ -12,7 +12,7 @@ import pytest
 import ddefind as dd
 from ddefind._cli.main import main
 from ddefind._results.saved_file import FORMAT, VERSION, saved_text
-from ddefind._results.schema import read_content
+from ddefind._results.saved_fit import read_content
 from support.fits import as_descent, load_estimate, unchecked
 from test_documentation import ROOT
 

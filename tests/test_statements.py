@@ -11,7 +11,7 @@ from ddefind._inference.identifiability import NOT_JUDGED, reasons
 from ddefind._inference.profile import EndSearch
 from ddefind._inference.profile_intervals import _optimum
 from ddefind._search.levenberg_marquardt import LIMIT
-from support.fits import NEAR
+from support.fits import NEAR, at_minimum
 
 
 def record(text, truth, T=12.0, points=50, noise=0.02, measured=None):
@@ -127,8 +127,7 @@ class TestDoubt:
     def test_no_intervals_before_convergence(self):
         fit = fitted(self.TEXT, self.TRUTH)
         best = replace(fit.search_result.best, status=np.array([LIMIT]))
-        result = replace(fit.search_result, best=best)
-        again = replace(fit, search_result=result, assessment=None).with_intervals()
+        again = replace(at_minimum(fit, best=best), assessment=None).with_intervals()
         assert all(np.isnan(again.intervals["tau"]))
         assert all(verdict == NOT_JUDGED for verdict in again.verdicts.values())
         assert "the search stopped before convergence" in str(again)

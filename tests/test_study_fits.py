@@ -230,4 +230,6 @@ def test_an_equation_with_inputs_is_refused(learned):
     """The inputs of the fit are not those of the new record."""
     driven = dd.equation("x' = u - k * x(t - tau)", inputs=("u",))
     with pytest.raises(ValueError, match="has inputs"):
-        dd.continue_from(replace(learned, model=driven), _record(2.0))
+        setup = replace(learned.setup, equations=(driven,))
+        known = replace(learned.uncertainty, setup=setup)
+        dd.continue_from(replace(learned, uncertainty=known), _record(2.0))

@@ -1,5 +1,6 @@
 """What tests of fits share: records, options, and results of the kind that is meant."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -71,3 +72,14 @@ def reloaded(fit: Any, folder: Path, kind: type = dd.Estimate, **options: Any) -
     found = dd.load(folder / "fit.json", **options)
     assert type(found) is kind
     return found
+
+
+def at_minimum(fit: dd.Estimate, **changes: Any) -> dd.Estimate:
+    """The same fit, as if its search had found something else."""
+    minimum = replace(fit.search_result, **changes)
+    return replace(fit, uncertainty=replace(fit.uncertainty, search_result=minimum))
+
+
+def in_no_time(fit: dd.Estimate) -> dd.Estimate:
+    """The same fit, without the time that it took."""
+    return replace(fit, origin=fit.origin._replace(seconds=0.0))

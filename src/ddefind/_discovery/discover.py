@@ -10,8 +10,8 @@ import numpy as np
 import ddefind as dd
 
 from .._data.study_data import Records, StudyData, parts_of
+from .._fitting.read_tasks import labels_of, read_experiments
 from .._fitting.request import check_seed
-from .._fitting.study import labels_of, read_experiments
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .._util.progress import Reporter

@@ -2,7 +2,6 @@
 method."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias, Unpack, overload
 
 from .._data.data import Data
@@ -14,13 +13,11 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
-from .._search.search import PHASES
 from .._util import wording
 from .._util.errors import check_instance
-from .._util.progress import Progress, Reporter
 from .fit_options import ALL_FITS, DESCENT, SWEEPS, with_options_listed
-from .history_from_data import COMPARED, choose_history, fit_after_past
-from .least_squares import LeastSquares, completed
+from .history_from_data import fit_with_history
+from .least_squares import LeastSquares
 from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
 from .optimizers import AbstractOptimizer, Adam
@@ -32,17 +29,16 @@ from .read_tasks import (
     kind_from_data,
     many_tasks,
     one_task,
+    read_experiments,
     study_task,
-    with_given_parts,
+    whole_model,
 )
 from .request import (
     FitKeywords,
     FitOptions,
     LeastSquaresKeywords,
-    by_full_names,
     read_options,
 )
-from .study import read_experiments
 from .sweep import LeastSquaresSweepKeywords, SweepFitKeywords, SweepOptions, fit_sweep
 
 # Above this number of parameters the normal equations cost more than they save.
@@ -135,15 +131,15 @@ def fit(
             raise ValueError(
                 f"A study is fitted by least squares: leave out {wording.METHOD}."
             )
-        task, given = study_task(problem, experiments, given)
+        task = study_task(problem, experiments, given)
         optimizer = optimizer or LeastSquares()
     else:
         check_instance("data", data, Data, "Data(t, x)")
         assert isinstance(data, Data)
-        model = with_given_parts(problem, given)
-        if kind := kind_from_data(model, given):
-            return _fit_with_history_from_data(kind, model, data, optimizer, given)
-        task, given = one_task(model, data, given)
+        model = whole_model(problem, given)
+        if kind := kind_from_data(model):
+            return fit_with_history(kind, model, data, optimizer, given)
+        task = one_task(model, data, given)
     return _chosen_method(optimizer, task.problem, given).fit(task, given)
 
 
@@ -167,67 +163,6 @@ def _chosen_method(
             f"with {wording.LEAST_SQUARES}."
         )
     return optimizer
-
-
-def _fit_with_history_from_data(
-    kind: str,
-    model: Equation,
-    data: Data,
-    optimizer: AbstractMethod | None,
-    options: FitOptions,
-) -> Estimate:
-    """Fit with the history that has most evidence, or the measured past as history."""
-    if not isinstance(optimizer, LeastSquares | None):
-        raise ValueError(
-            f"{wording.history(kind)} is for least squares: leave out "
-            f"{wording.METHOD}, or choose another history."
-        )
-    if kind == "data" and (model.inputs or model.doses is not None):
-        raise ValueError(
-            f"{wording.history('data')} moves time zero into the record, but the times "
-            "of inputs and doses are counted from the beginning. Choose another "
-            "history."
-        )
-    method = optimizer or LeastSquares()
-    method.check(options)
-    constant = model.with_history("constant")
-    # A name may mean something else where another history has it, too.
-    parameters = by_full_names(constant.blank, options.parameters)
-    fits = COMPARED if kind == "auto" else ("first fit", "second fit")
-    numbered = iter(enumerate(fits))
-    with Reporter(options.progress, len(fits) * len(PHASES) + 1, 1) as reporter:
-
-        def fit_known(
-            known: Equation, part: Data, settings: Any, solver: Any
-        ) -> Estimate:
-            number, label = next(numbered)
-
-            def report(now: Progress) -> None:
-                phase, step = f"{label}: {now.phase}", number * len(PHASES) + now.epoch
-                reporter.show(phase, step, 0, now.loss, now.tau, now.message)
-
-            plain = replace(
-                options,
-                history=None,
-                intervals=False,
-                parameters=settings,
-                progress=report,
-                solver=options.solver if solver is None else solver,
-            )
-            return method.fit(*one_task(known, part, plain))
-
-        if kind == "auto":
-            best = choose_history(
-                lambda history, solver: fit_known(
-                    model.with_history(history), data, parameters, solver
-                )
-            )
-        else:
-            matched = data.select(model.observed)
-            best = fit_after_past(constant, matched, parameters, fit_known)
-        if options.intervals is False or best.search_result.interrupted:
-            return best
-        return completed(best, options.level, reporter)
 
 
 @overload
@@ -310,7 +245,7 @@ def fit_many(
     """
     sweep, others = SweepOptions.taken_from(options)
     given = read_options("fit_many", others)
-    tasks, given = many_tasks(problem, data, starts, given)
+    tasks = many_tasks(problem, data, starts, given)
     method = _chosen_method(optimizer, tasks.problems[0], given)
     if sweep.is_plain:
         return method.fit_many(tasks, given)

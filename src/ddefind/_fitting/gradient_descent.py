@@ -66,7 +66,7 @@ def descend(
     epochs = _EPOCHS if options.epochs is None else options.epochs
     if not isinstance(epochs, (int, np.integer)) or epochs < 0:
         raise ValueError(f"`epochs` must be an integer from 0 on, but got {epochs!r}.")
-    free, starts, z = _starts(tasks, options)
+    free, starts, z = _starts(tasks)
     learned, fixed = free.split(starts[0])
     plain = of_each(without_doses, starts)
     engine = engine_for(plain[0], solver, first.T)
@@ -91,20 +91,17 @@ def descend(
     return FinishedFits(tasks, batch, starts, z, steps, time.perf_counter() - began)
 
 
-def _starts(
-    tasks: FitTasks, options: FitOptions
-) -> tuple[FreeParameters, list[Problem], np.ndarray]:
+def _starts(tasks: FitTasks) -> tuple[FreeParameters, list[Problem], np.ndarray]:
     """Return the free parameters that all fits share, each fit's problem at its start,
     and the unconstrained start vectors as columns."""
     known: dict[Any, tuple[FreeParameters, Problem, np.ndarray]] = {}
-    is_random = options.has_random_starts
+    is_random = tasks.has_random_starts
 
     def start_of(task: FitTask) -> tuple[FreeParameters, Problem, np.ndarray]:
-        settings = options.settings(task)
         # Fits that start alike share the work: there may be a hundred thousand.
         key = id(task.problem), id(task.starts), task.seed if is_random else None
         if key not in known:
-            known[key] = free_parameters(task.problem, settings, seed=task.seed)
+            known[key] = free_parameters(task.problem, task.settings, seed=task.seed)
         return known[key]
 
     is_one = len(tasks.problems) == len(tasks.starts) == 1
@@ -190,7 +187,7 @@ class FinishedFits:
             seconds=self.seconds,
             solver=self.batch_state.descent.engine.solver,
             steps_per_delay=self.steps_per_delay,
-            model=task.equation,
+            model=self.tasks.equation,
         )
 
     def _message(self, index: int) -> str:

@@ -1,18 +1,20 @@
-"""Histories chosen by the data: `history="auto"` and `history="data"`.
+r"""Histories chosen by the data: `history="auto"` and `history="data"`.
 
 With `"auto"`, fits with several kinds of history are compared. The data see the history
 through one delay only. A history that is too simple for it distorts all estimates; one
-that has more freedom than needed makes them less precise. The choice is by BIC
-(`_inference/fitted_noise.py`), among all minima of all kinds.
+that has more freedom than needed makes them less precise. The choice is by BIC, among
+all minima of all kinds. The BIC is without the terms that all models of the same data
+share, with k as the number of parameters that the data determine:
+$k = \mathrm{tr}\,[(J^T W J + P)^{-1} J^T W J]$ with the weights P of the priors.
 
 With `"data"`, the measured beginning of a record is the past. A smoothing spline
 through the data is taken as the history, and the equation is fitted to the record from
 the longest delay on. The state at that time is learned. The solver's time zero is moved
 there; results keep the times of the data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -21,18 +23,23 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._equation.equation import Equation, equation
-from .._inference.fitted_noise import at_minima, evidence
 from .._problem.delays import is_delay
 from .._problem.history import KINDS, Measured
 from .._problem.parameters import Fixed, Parameter, find, parameter_arrays
-from .._results.estimate import Estimate, make_estimate
+from .._results.estimate import Estimate
+from .._search.batches import RefinedFits, SearchResult, refine
+from .._search.misfit import PHASES
 from .._search.other_history import free_values, moved_to, with_more_starts
-from .._search.search import SearchResult
+from .._search.setup import FitSetup
 from .._util import wording
-from .request import by_full_names
+from .._util.progress import Progress, Reporter
+from .least_squares import LeastSquares, completed
+from .method import AbstractMethod
+from .read_tasks import one_task
+from .request import FitOptions, by_full_names
 
 # The kinds that are compared.
-COMPARED = tuple(kind for kind, cls in KINDS.items() if cls.is_compared)
+_COMPARED = tuple(kind for kind, cls in KINDS.items() if cls.is_compared)
 # The number of times during a delay at which histories are compared.
 _SAMPLES = 41
 # The longer a delay is, the more of the record a history can fill; and of many fast
@@ -53,15 +60,86 @@ class _Candidate(NamedTuple):
     bic: float
 
 
-def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
-    """Return the fit, without intervals, whose history has most evidence.
+def fit_with_history(
+    kind: str,
+    model: Equation,
+    data: Data,
+    optimizer: AbstractMethod | None,
+    options: FitOptions,
+) -> Estimate:
+    """Fit with the history that has most evidence, or the measured past as history."""
+    if not isinstance(optimizer, LeastSquares | None):
+        raise ValueError(
+            f"{wording.history(kind)} is for least squares: leave out "
+            f"{wording.METHOD}, or choose another history."
+        )
+    if kind == "data" and (model.inputs or model.doses is not None):
+        raise ValueError(
+            f"{wording.history('data')} moves time zero into the record, but the times "
+            "of inputs and doses are counted from the beginning. Choose another "
+            "history."
+        )
+    method = optimizer or LeastSquares()
+    method.check(options)
+    constant = model.with_history("constant")
+    # A name may mean something else where another history has it, too.
+    parameters = by_full_names(constant.blank, options.parameters)
+    labels = _COMPARED if kind == "auto" else ("first fit", "second fit")
+    steps = len(labels) * len(PHASES) + 1
+    with Reporter(options.progress, steps, 1) as reporter:
+        fits = _Fits(method, options, labels, reporter)
+        if kind == "auto":
+            best = _choose_history(model, data, parameters, fits)
+        else:
+            matched = data.select(model.observed)
+            best = _fit_after_past(constant, matched, parameters, fits)
+        return completed(best, options, reporter)
 
-    `fit_with(kind, solver)` fits with one kind of history. The first fit chooses the
-    solver (None), and the others take the same."""
+
+@final
+class _Fits:
+    """Fits of one call, one after the other, which share a bar."""
+
+    def __init__(
+        self,
+        method: LeastSquares,
+        options: FitOptions,
+        labels: tuple[str, ...],
+        reporter: Reporter,
+    ):
+        self.method, self.options, self.reporter = method, options, reporter
+        self.labels = iter(enumerate(labels))
+
+    def fit(
+        self, model: Equation, data: Data, parameters: dict[str, Any], solver: Any
+    ) -> Estimate:
+        """Fit a model whose history is known, without intervals, with settings of the
+        parameters by full names and a solver (None: the fit chooses it)."""
+        number, label = next(self.labels)
+
+        def report(now: Progress) -> None:
+            phase, step = f"{label}: {now.phase}", number * len(PHASES) + now.epoch
+            self.reporter.show(phase, step, 0, now.loss, now.tau, now.message)
+
+        plain = replace(
+            self.options,
+            intervals=False,
+            parameters=parameters,
+            progress=report,
+            solver=self.options.solver if solver is None else solver,
+        )
+        return self.method.fit(one_task(model, data, plain), plain)
+
+
+def _choose_history(
+    model: Equation, data: Data, parameters: dict[str, Any], fits_of: _Fits
+) -> Estimate:
+    """Return the fit, without intervals, whose history has most evidence. The first fit
+    chooses the solver, and the others take the same."""
     fits: dict[str, Estimate] = {}
     solver = None
-    for kind in COMPARED:
-        fits[kind] = fit_with(kind, solver)
+    for kind in _COMPARED:
+        fits[kind] = fits_of.fit(model.with_history(kind), data, parameters, solver)
         solver = fits[kind].solver
         if fits[kind].search_result.interrupted:
             break
@@ -83,9 +161,10 @@ def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
     seconds = sum(fit.seconds for fit in fits.values())
     best = fits[chosen.kind]
     if chosen.number:
-        result = moved_to(best.setup, best.search_result, chosen.theta, best.seed)
-        best = _with_result(best, result)
-    return replace(best, histories=histories, seconds=seconds)
+        setup, minimum = best.setup, best.search_result
+        best = best.at(moved_to(setup, minimum, chosen.theta, best.seed))
+    origin = best.origin._replace(histories=histories, seconds=seconds)
+    return replace(best, origin=origin)
 
 
 def _with_starts_of(fits: dict[str, Estimate], kind: str) -> Estimate:
@@ -98,14 +177,7 @@ def _with_starts_of(fits: dict[str, Estimate], kind: str) -> Estimate:
     if not rows:
         return fit
     before = fit.search_result
-    result = with_more_starts(fit.setup, before, np.array(rows), fit.seed)
-    return _with_result(fit, result)
-
-
-def _with_result(fit: Estimate, result: SearchResult) -> Estimate:
-    return make_estimate(
-        fit.setup, fit.problem, result, fit.seed, fit.seconds, fit.model
-    )
+    return fit.at(with_more_starts(fit.setup, before, np.array(rows), fit.seed))
 
 
 def _as_starts(fit: Estimate, other: Estimate) -> list[np.ndarray]:
@@ -125,13 +197,32 @@ def _as_starts(fit: Estimate, other: Estimate) -> list[np.ndarray]:
 def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
     if not np.isfinite(fit.loss):
         return []
-    minima = at_minima(fit.setup, fit.search_result)
-    delays, bics = fit.setup.delay(minima.theta), evidence(fit.setup, minima)
+    minima = _at_minima(fit.setup, fit.search_result)
+    delays, bics = fit.setup.delay(minima.theta), _evidence(fit.setup, minima)
     cycles = minima.theta * delays[:, None] / (2 * np.pi)
     is_fast = np.any(fit.setup.is_frequency & (cycles > 1), axis=1)
     bics = bics + _FAST_PENALTY * is_fast
     rows = zip(range(len(bics)), minima.theta, delays.tolist(), bics.tolist())
     return [_Candidate(kind, *row) for row in rows]
+
+
+def _at_minima(setup: FitSetup, result: SearchResult) -> RefinedFits:
+    """Return all minima of a search with their normal equations, best first."""
+    others = np.array([m.theta for m in result.minima[1:]])
+    if not len(others):
+        return result.best
+    n = np.full(len(others), int(result.best.n[0]))
+    return result.best.join(refine(setup, others, result.points, n, limit=1))
+
+
+def _evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
+    """Compute the BIC of each fit up to a constant of the data; lower is better."""
+    k = [
+        setup.effective_dimension(gram[1:, 1:]) if np.all(np.isfinite(gram)) else np.inf
+        for gram in fits.gram
+    ]
+    bic = setup.misfit.deviances(setup, fits) + np.log(setup.count) * np.array(k)
+    return np.where(np.isfinite(fits.loss), bic, np.inf)
 
 
 def _score(candidate: _Candidate, others: list[_Candidate]) -> float:
@@ -143,9 +234,6 @@ def _score(candidate: _Candidate, others: list[_Candidate]) -> float:
     return candidate.bic + _LONG_PENALTY * has_shorter
 
 
-# Fits a model whose history is known to data, with settings of the parameters by full
-# names and a solver (None: the fit chooses it).
-Fit = Callable[[Equation, Data, dict[str, Any], Any], Estimate]
 # Delays are sought up to this share of the record, unless the user says otherwise; what
 # is left must suffice to fit.
 _LONGEST = 1 / 3
@@ -157,11 +245,8 @@ _NOT_MUCH_WORSE = 2.0
 _MARGIN = 1.5
 
 
-def fit_after_past(
-    constant: Equation,
-    data: Data,
-    parameters: Mapping[str, Any],
-    fit: Fit,
+def _fit_after_past(
+    constant: Equation, data: Data, parameters: Mapping[str, Any], fits: _Fits
 ) -> Estimate:
     """Fit a model, given with a constant history, to the record from the longest delay
     on. `parameters` are the user's settings by full names.
@@ -172,7 +257,7 @@ def fit_after_past(
     settings = by_full_names(constant.blank, constant.settings) | dict(parameters)
     span = _LONGEST * (data.T - data.t[0])
     longest, bounds = _longest_delay(constant, settings, span)
-    first = _fit_from(constant, data, curve, longest, settings | bounds, fit, None)
+    first = _fit_from(constant, data, curve, longest, settings | bounds, fits, None)
     if not bounds or not np.isfinite(first.loss):
         return first
     found = _MARGIN * _shortest_found(first)
@@ -180,8 +265,9 @@ def fit_after_past(
         return first
     longest, bounds = _longest_delay(constant, settings, found)
     settings |= bounds
-    second = _fit_from(constant, data, curve, longest, settings, fit, first.solver)
-    return replace(second, seconds=first.seconds + second.seconds)
+    second = _fit_from(constant, data, curve, longest, settings, fits, first.solver)
+    seconds = first.seconds + second.seconds
+    return replace(second, origin=second.origin._replace(seconds=seconds))
 
 
 def _shortest_found(fit: Estimate) -> float:
@@ -259,7 +345,7 @@ def _fit_from(
     curve: Curve,
     longest: float,
     settings: Mapping[str, Any],
-    fit: Fit,
+    fits: _Fits,
     solver: Any,
 ) -> Estimate:
     """Fit to the record after the time `longest` from its beginning."""
@@ -284,7 +370,7 @@ def _fit_from(
     at_zero = curve.x(np.array([zero]))[0].tolist()
     starts = {f"initial.{name}": value for name, value in zip(names, at_zero)}
     held = {f"history.{name}": Fixed() for name in vars(past)}
-    return fit(begun, later, {**settings, **starts, **held}, solver)
+    return fits.fit(begun, later, {**settings, **starts, **held}, solver)
 
 
 def _start_names(model: Equation) -> list[str]:

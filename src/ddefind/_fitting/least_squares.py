@@ -4,42 +4,46 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import numpy as np
 
 from .._data.smoothing import spread
+from .._data.study_data import parts_of
 from .._engine.choose import AUTO, check_any_solver, default_solver
-from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import check_steps
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
 from .._problem.history import Affine, Smooth
 from .._problem.parameters import Fixed
-from .._problem.problem import Problem
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate, make_estimate
+from .._results.estimate import Estimate, FitOrigin, estimate_at
 from .._search.batches import RefinedFits, SearchResult
-from .._search.explore import FIRST_LOOK, SECOND_LOOK, follows_data
+from .._search.explore import follows_data
 from .._search.make_setup import make_setup, make_study_setup
+from .._search.misfit import FIRST_LOOK, PHASES, SECOND_LOOK
 from .._search.other_history import (
     LENGTH,
     free_values,
     with_more_starts,
     with_roughness_priors,
 )
-from .._search.search import PHASES, search
+from .._search.search import search
 from .._search.setup import FitSetup
 from .._search.try_adaptive import another_solver
 from .._util import wording
 from .._util.machine import cores, on_host, one_blas_thread
-from .._util.progress import INTERVALS, Progress, Reporter
+from .._util.progress import INTERVALS, Reporter
 from .many_searches import ManyEstimates, search_together
 from .method import AbstractMethod
 from .request import FitOptions, FitTask, FitTasks, by_full_names
+
+# What is called after each phase of a search: the setup, the phase, and the fits.
+Report: TypeAlias = Callable[[FitSetup, str, RefinedFits], None]
 
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
@@ -102,18 +106,17 @@ class LeastSquares(AbstractMethod):
             one_blas_thread(),
         ):
 
-            def report(
-                phase: str, fits: RefinedFits, tau: np.ndarray, message: str
-            ) -> None:
-                best = int(np.argmin(fits.loss))
-                step = phases.index(phase) + 1
-                reporter.show(phase, step, 0, fits.loss[best], tau[best], message)
+            def report(setup: FitSetup, phase: str, fits: RefinedFits) -> None:
+                looks = phase in (FIRST_LOOK, SECOND_LOOK)
+                used = setup.exploring if looks else setup
+                is_near = phase != SECOND_LOOK or follows_data(used, fits)
+                goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
+                best, step = int(np.argmin(fits.loss)), phases.index(phase) + 1
+                tau, message = used.delay(fits.theta)[best], "" if is_near else goes_on
+                reporter.show(phase, step, 0, fits.loss[best], tau, message)
 
-            estimate = self._search(task, options, cores(), report)
-            # After Ctrl-C the intervals are not computed.
-            if wants_intervals and not estimate.search_result.interrupted:
-                estimate = completed(estimate, options.level, reporter)
-        return estimate
+            found = self.best_fit(task, options, cores(), report)
+            return completed(found, options, reporter)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
         """Search for all data sets together, as far as that is possible, and for the
@@ -121,12 +124,7 @@ class LeastSquares(AbstractMethod):
         began = time.perf_counter()
         check_any_solver(options.solver)
         tasks.check_data()
-
-        def setup_of(task: FitTask) -> tuple[FitSetup, Problem]:
-            solver = default_solver(task.problem, options.solver)
-            return self._setup(task, options, options.settings(task), solver, 1)
-
-        fits = ManyEstimates(tasks, setup_of)
+        fits = ManyEstimates(tasks, lambda task: _setup(task, options, 1))
         with (
             Reporter(options.progress, len(tasks), len(tasks)) as reporter,
             one_blas_thread(),
@@ -135,7 +133,7 @@ class LeastSquares(AbstractMethod):
             def show() -> None:
                 reporter.show("fits", fits.done, fits.done, *fits.last)
 
-            for searched in search_together(tasks, options, self.starts, setup_of):
+            for searched in search_together(fits, options, self.starts):
                 fits.add_searched(searched)
                 show()
             self._search_others(fits, options, show)
@@ -149,7 +147,7 @@ class LeastSquares(AbstractMethod):
 
         def alone(number: int) -> Estimate:
             with on_host():
-                return self._search(fits.tasks[number], options, 1, None)
+                return self.best_fit(fits.tasks[number], options, 1)
 
         def assessed(number: int) -> Estimate:
             with on_host():
@@ -166,113 +164,85 @@ class LeastSquares(AbstractMethod):
                     fits.add(number, estimate)
                     show()
 
+    def best_fit(
+        self,
+        task: FitTask,
+        options: FitOptions,
+        workers: int,
+        report: Report = lambda *_: None,
+    ) -> Estimate:
+        """Search for the best fit of one task on `workers` threads, without intervals.
+
+        A smooth history is fitted after an affine one, which it contains.
+        `report(setup, phase, fits)` is called after each phase of the search."""
+        began = time.perf_counter()
+        for problem, data in zip(task.problems, parts_of(task.data)):
+            check_problem_and_data(problem, data)
+        check_any_solver(options.solver)
+        if not isinstance(task.problem.history, Smooth):
+            return self._search(task, options, workers, report)
+        line = self._search(_with_affine_history(task), options, workers)
+        task, options = _with_bends(task, line), replace(options, solver=line.solver)
+        found = self._search(task, options, workers, report)
+        setup, starts = found.setup, _smooth_starts(found.setup, line)
+        minimum = with_more_starts(setup, found.search_result, starts, found.seed)
+        return found.at(minimum, seconds=time.perf_counter() - began)
+
     def _search(
         self,
         task: FitTask,
         options: FitOptions,
         workers: int,
-        report: Callable[[str, RefinedFits, np.ndarray, str], None] | None,
+        report: Report = lambda *_: None,
     ) -> Estimate:
-        """Return the best fit of one task, on `workers` threads, without intervals.
-
-        `report(phase, fits, delays, message)` is called after each phase of the
-        search; the message says why the search goes on."""
+        """Search, with the solver that the equation and the data need."""
         began = time.perf_counter()
-        if task.study is None:
-            check_problem_and_data(task.problem, task.data)
-        else:
-            for problem, part in zip(task.study.problems, task.study.data.parts):
-                check_problem_and_data(problem, part)
-        check_any_solver(options.solver)
-        settings, affine = options.settings(task), None
-        if isinstance(task.problem.history, Smooth):
-            affine = self._affine_first(task, options, workers)
-            settings = _smooth_settings(task, settings, affine)
-            options = replace(options, solver=affine.solver)
-
-        def setup_with(solver: AbstractIntegrator):
-            return self._setup(task, options, settings, solver, workers)
-
-        setup, problem = setup_with(default_solver(task.problem, options.solver))
+        setup = _setup(task, options, workers)
         setup.check_guess()
         _check_enough_for_networks(setup)
-
-        def after_phase(phase: str, fits: RefinedFits) -> None:
-            if report is not None:
-                looks = phase in (FIRST_LOOK, SECOND_LOOK)
-                used = setup.exploring if looks else setup
-                is_near = phase != SECOND_LOOK or follows_data(used, fits)
-                goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
-                report(phase, fits, used.delay(fits.theta), "" if is_near else goes_on)
-
-        result = search(setup, self.starts, task.seed, after_phase)
-        if options.solver == AUTO:
-            other = another_solver(setup, result, lambda s: setup_with(s)[0])
-            if other is not None:
-                minima = [each.theta for each in result.minima]
-                known = np.stack(minima) if minima else None
-                found = search(other, self.starts, task.seed, after_phase, known)
-                if np.isfinite(found.best.loss[0]) or not minima:
-                    setup, result = other, _with_starts_of(found, result)
-        if affine is not None and isinstance(problem, Problem):
-            more = _smooth_starts(setup, problem, affine)
-            result = with_more_starts(setup, result, more, task.seed)
-        seconds = time.perf_counter() - began
-        estimate = make_estimate(
-            setup, problem, result, task.seed, seconds, task.equation
-        )
-        models = () if task.study is None else task.study.models
-        return replace(estimate, models=models)
-
-    def _setup(
-        self,
-        task: FitTask,
-        options: FitOptions,
-        settings: dict[str, Any],
-        solver: AbstractIntegrator,
-        workers: int,
-    ) -> tuple[FitSetup, Any]:
-        """Return the setup of a task, and its problem with the fixed values."""
-        steps, study = options.steps_per_delay, task.study
-        steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
-        how = solver, steps, task.seed, workers
-        if study is None:
-            return make_setup(task.problem, task.data, settings, *how)
-        return make_study_setup(
-            study.problems, study.data, settings, study.values, *how
-        )
-
-    def _affine_first(
-        self, task: FitTask, options: FitOptions, workers: int
-    ) -> Estimate:
-        """Fit with an affine history instead of a smooth one, which contains it."""
-        past = task.problem.history
-        line = Affine(np.full(past.b.shape, np.nan), past.b)
-        settings = by_full_names(task.problem, options.settings(task))
-        kept = {key: s for key, s in settings.items() if not key.startswith(_BENDS)}
-        problem = eqx.tree_at(lambda p: p.history, task.problem, line)
-        simple = replace(task, problem=problem, starts={})
-        return self._search(simple, replace(options, parameters=kept), workers, None)
+        show = partial(report, setup)
+        result = search(setup, self.starts, task.seed, show)
+        other = another_solver(setup, result) if options.solver == AUTO else None
+        if other is not None:
+            minima = [each.theta for each in result.minima]
+            known = np.stack(minima) if minima else None
+            found = search(other, self.starts, task.seed, show, known)
+            if np.isfinite(found.best.loss[0]) or not minima:
+                setup, result = other, _with_starts_of(found, result)
+        origin = FitOrigin(task.seed, time.perf_counter() - began)
+        return estimate_at(setup, result, origin)
 
 
-def completed(estimate: Estimate, level: float, reporter: Reporter) -> Estimate:
-    """Return the estimate with its intervals, or without them if Ctrl-C was pressed
-    before they were found. The `reporter` shows how many of their ends are found."""
+def _setup(task: FitTask, options: FitOptions, workers: int) -> FitSetup:
+    """Make the setup of a task, with the solver before any solution is known."""
+    steps = options.steps_per_delay
+    steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
+    solver = default_solver(task.problem, options.solver)
+    how = solver, steps, task.seed, workers
+    given: Any = task.problems, task.data, task.settings
+    if len(task.problems) > 1:
+        setup, _ = make_study_setup(*given, task.known, *how)
+    else:
+        setup, _ = make_setup(task.problem, *given[1:], *how)
+    return replace(setup, equations=task.equations)
 
-    def report(now: Progress) -> None:
-        reporter.show_ends(now.epoch, now.epochs, now.loss, now.tau)
 
+def completed(found: Estimate, options: FitOptions, reporter: Reporter) -> Estimate:
+    """Return the fit with its intervals, unless they are left out, or Ctrl-C was
+    pressed before they were found. The `reporter` shows how many ends are found."""
+    if options.intervals is False or found.search_result.interrupted:
+        return found
     try:
-        assessed = estimate.with_intervals(level, progress=report)
+        found = found.made_precise(options.level, reporter)
     except KeyboardInterrupt:
-        return estimate
-    tau = _longest_delay(assessed)
-    reporter.show(INTERVALS, reporter.epochs, 1, assessed.loss, tau)
-    return assessed
+        return found
+    tau = _longest_delay(found)
+    reporter.show(INTERVALS, reporter.epochs, 1, found.loss, tau)
+    return found
 
 
-def _longest_delay(estimate: Estimate) -> float:
-    problem = estimate.problem
+def _longest_delay(found: Estimate) -> float:
+    problem = found.problem
     return float(np.max(np.asarray(typical_delays(problem.tau, problem.start))))
 
 
@@ -296,35 +266,45 @@ def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:
     return replace(found, starts=first.starts, minima=(best, *others))
 
 
-def _smooth_settings(
-    task: FitTask, settings: dict[str, Any], affine: Estimate
-) -> dict[str, Any]:
-    """Return the settings with the length and the priors of a smooth history.
+def _with_affine_history(task: FitTask) -> FitTask:
+    """Return the task with an affine history instead of a smooth one."""
+    past = task.problem.history
+    line = Affine(np.full(past.b.shape, np.nan), past.b)
+    settings = by_full_names(task.problem, task.settings)
+    kept = {key: s for key, s in settings.items() if not key.startswith(_BENDS)}
+    problem = eqx.tree_at(lambda p: p.history, task.problem, line)
+    return replace(task, problems=(problem,), parameters=kept, starts={})
+
+
+def _with_bends(task: FitTask, line: Estimate) -> FitTask:
+    """Return the task with the length and the priors of a smooth history.
 
     Its length is the delay; with several delays it is a little more than the longest
-    one of the `affine` fit, which also shows how far unmeasured states vary."""
-    past, data = task.problem.history, task.data
+    one of the fit with an affine history, the `line`, which also shows how far
+    unmeasured states vary."""
+    past, data, settings = task.problem.history, task.data, task.settings
     is_measured = np.isfinite(data.x).any(axis=0)
     spreads = spread(data)
     if task.problem.observe is not None or not is_measured.all():
-        varies = np.std(np.asarray(affine.solution.x), axis=0)
+        varies = np.std(np.asarray(line.solution.x), axis=0)
         if task.problem.observe is None:
             varies = np.where(is_measured, spreads, varies)
         spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
     if np.isnan(past.length) and "history.length" not in settings:
-        length = Fixed(LENGTH * _longest_delay(affine))
-        settings = {**settings, "history.length": length}
-    return with_roughness_priors(task.problem, settings, spreads)
+        settings["history.length"] = Fixed(LENGTH * _longest_delay(line))
+    settings = with_roughness_priors(task.problem, settings, spreads)
+    return replace(task, parameters=settings, starts={})
 
 
-def _smooth_starts(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
-    """Return the minima of the affine fit as starts of one with a smooth history."""
-    free, past, rows = affine.setup.model.free, problem.history, []
-    for minimum in affine.search_result.minima[:_MOST_MINIMA]:
-        line = free.problem_at(minimum.theta, affine.problem)
-        delay = float(affine.setup.delay(minimum.theta[None])[0])
+def _smooth_starts(setup: FitSetup, line: Estimate) -> np.ndarray:
+    """Return the minima of the fit with an affine history, the `line`, as starts of one
+    with a smooth history."""
+    past, rows = setup.model.problem.history, []
+    for minimum in line.search_result.minima[:_MOST_MINIMA]:
+        (start,) = line.setup.problems(minimum.theta)
+        delay = float(line.setup.delay(minimum.theta[None])[0])
         length = delay if np.isnan(past.length) else past.length
-        smooth = Smooth(line.history.a, line.history.b, 0 * past.c, length)
-        start = eqx.tree_at(lambda p: p.history, line, smooth)
+        history = Smooth(start.history.a, start.history.b, 0 * past.c, length)
+        start = eqx.tree_at(lambda p: p.history, start, history)
         rows.append(free_values(setup, start))
     return np.array(rows).reshape(-1, len(setup.lower))

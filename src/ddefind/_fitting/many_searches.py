@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -22,21 +22,16 @@ from .._many_fits.search import Found, needs_no_other_solver, search
 from .._many_fits.sets import DataSets, Sets, can_search, has_enough_data, make_sets
 from .._problem.history import Smooth
 from .._problem.parameters import parameter_vector
-from .._problem.problem import Problem
 from .._programs.jaxpr import UntranslatedError
 from .._programs.program import Runner, others, place_for
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate, make_estimate
-from .._results.from_search import STATUS
-from .._results.status import Status
+from .._results.estimate import Estimate, FitOrigin, estimate_at
+from .._results.status import STATUS, Status
 from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.setup import FitSetup
 from .._util import wording
 from .._util.machine import cores, on_host
 from .request import FitOptions, FitTask, FitTasks
-
-# The setup of a task, and its problem with the values of what is fixed.
-SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
 
 # How many of the estimates that were read are kept.
 _KEPT = 1024
@@ -88,8 +83,8 @@ class Searched:
 class ManyEstimates:
     """The estimates of many tasks, from searches that were done together or alone."""
 
-    def __init__(self, tasks: FitTasks, setup_of: SetupOf):
-        self.tasks, self._setup_of = tasks, setup_of
+    def __init__(self, tasks: FitTasks, setup_of: Callable[[FitTask], FitSetup]):
+        self.tasks, self.setup_of = tasks, setup_of
         self._place: dict[int, tuple[Searched, int]] = {}
         self._single: dict[int, Estimate] = {}
         self._made = lru_cache(_KEPT)(self._make)
@@ -123,10 +118,9 @@ class ManyEstimates:
 
     def _make(self, number: int) -> Estimate:
         task, (searched, row) = self.tasks[number], self._place[number]
-        setup, problem = self._setup_of(task)
-        result = searched.search_result(row, setup)
-        seconds = self.seconds / len(self.tasks)
-        return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
+        setup = self.setup_of(task)
+        origin = FitOrigin(task.seed, self.seconds / len(self.tasks))
+        return estimate_at(setup, searched.search_result(row, setup), origin)
 
     def batch(self, seconds: float, has_intervals: bool) -> FitBatch[Estimate]:
         """Return all estimates as one batch."""
@@ -193,14 +187,15 @@ _MOST_BYTES, _COPIES = 1e9, 12
 
 
 def search_together(
-    tasks: FitTasks, options: FitOptions, starts: int, setup_of: SetupOf
+    fits: ManyEstimates, options: FitOptions, starts: int
 ) -> Iterator[Searched]:
     """Search together, in portions, for all data sets of the tasks where that is
     possible; leave out those whose search took an unusual way."""
+    tasks, setup_of = fits.tasks, fits.setup_of
     first = tasks[0]
-    if isinstance(first.problem.history, Smooth) or not can_search(setup_of(first)[0]):
+    if isinstance(first.problem.history, Smooth) or not can_search(setup_of(first)):
         return
-    setups, kind = _kinds(tasks, setup_of, options)
+    setups, kind = _kinds(fits)
     able = np.array([has_enough_data(setup, starts) for setup in setups])
     able &= np.array([_shares_program(setups[0], setup) for setup in setups])
     numbers = np.flatnonzero(able[kind])
@@ -226,7 +221,7 @@ def search_together(
             setups,
             kind[portion],
             tasks.seed + portion,
-            lambda row: setup_of(tasks[int(portion[row])])[0],
+            lambda row: setup_of(tasks[int(portion[row])]),
             place,
         )
         found = search(sets, starts)
@@ -241,19 +236,16 @@ def search_together(
 
 def _result(numbers: np.ndarray, sets: Sets, found: Found) -> Searched:
     best = found.best
-    # One quantity without given noise: its plain sum of squares.
-    is_plain = not sets.template.weights_are_absolute and best.squares.shape[2] == 1
-    loss = best.squares[:, 0, 0] if is_plain else best.loss[:, 0]
+    loss = sets.template.shown_loss(best.loss[:, 0], best.squares[:, 0])
     small = rounding(sets, sets.weights(found.weighting))
     delay = sets.delay(best.theta[:, 0])
     return Searched(numbers, found, small, sets.guess, loss, delay)
 
 
-def _kinds(
-    tasks: FitTasks, setup_of: SetupOf, options: FitOptions
-) -> tuple[list[FitSetup], np.ndarray]:
+def _kinds(fits: ManyEstimates) -> tuple[list[FitSetup], np.ndarray]:
     """Return the setups that differ in more than the measured values, and which of them
     each task has: they depend on the problem, the starts and the times."""
+    tasks, is_random = fits.tasks, fits.tasks.has_random_starts
     known: dict[tuple, int] = {}
     setups: list[FitSetup] = []
     kind = np.zeros(len(tasks), int)
@@ -261,10 +253,10 @@ def _kinds(
         problem = tasks.problems[number if len(tasks.problems) > 1 else 0]
         starts = tasks.starts[number if len(tasks.starts) > 1 else 0]
         key = id(problem), tuple(sorted(starts.items())), times
-        key = (*key, number if options.has_random_starts else 0)
+        key = (*key, number if is_random else 0)
         if key not in known:
             known[key] = len(setups)
-            setups.append(setup_of(tasks[number])[0])
+            setups.append(fits.setup_of(tasks[number]))
         kind[number] = known[key]
     return setups, kind
 

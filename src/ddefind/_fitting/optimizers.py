@@ -52,9 +52,8 @@ class AbstractOptimizer(AbstractMethod):
 
     def fit(self, task: FitTask, options: FitOptions) -> FitResult:
         """Make one fit, which keeps its losses and its path."""
-        tasks = FitTasks(
-            [task.problem], [task.data], [task.starts], task.seed, task.equation
-        )
+        given = task.problems, [task.data], [task.starts], task.seed
+        tasks = FitTasks(*given, task.equation, task.parameters)
         return descend(self, tasks, options, keep_paths=True).result(0)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[FitResult]:

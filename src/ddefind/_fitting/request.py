@@ -1,7 +1,7 @@
 """The request of a fit: its tasks (problems and data) and its options."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -16,6 +16,7 @@ from typing import (
 import numpy as np
 
 from .._data.data import Data, DataStack, check_sizes, data_set, joined
+from .._data.study_data import Records
 from .._engine.runge_kutta import AbstractIntegrator
 from .._equation.equation import Equation
 from .._loss.gradients import AbstractGradient, check_data
@@ -27,7 +28,6 @@ from .._util import wording
 from .._util.errors import DataError, check_level, did_you_mean, shown
 from .._util.progress import Progress
 from .fit_options import ALL_FITS, DESCENT, defaults, with_fields
-from .study import Study
 
 
 def by_full_names(
@@ -58,18 +58,41 @@ Item = TypeVar("Item")
 @final
 @dataclass(frozen=True)
 class FitTask:
-    """One fit: a problem and its data.
+    """One fit: the problem of each experiment, and their data. A fit to one data set
+    has one experiment.
 
-    `starts` are start values of this fit alone, by name, and `seed` is for its random
-    starts. `equation` is the text that the problem was made from, if any. In a `study`
-    the problem and the data are those of the first experiment."""
+    `parameters` are the settings of the parameters by name, with those that the
+    `equations` imply, and `starts` are start values of this fit alone; `known` are the
+    parameters that are known in each experiment. `seed` is for random starts.
+    `equations` are the texts that the problems were made of, if they were."""
 
-    problem: Problem
-    data: Data
-    starts: Mapping[str, float]
+    problems: tuple[Problem, ...]
+    data: Records
+    parameters: Mapping[str, Any] | None
     seed: int
-    equation: Equation | None
-    study: Study | None = None
+    equations: tuple[Equation, ...] = ()
+    starts: Mapping[str, float] = field(default_factory=dict)
+    known: tuple[Mapping[str, Any], ...] = ({},)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the first experiment."""
+        return self.problems[0]
+
+    @property
+    def equation(self) -> Equation | None:
+        """The text that it was made of, if any."""
+        return next(iter(self.equations), None)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the parameters by name, with the starts of this fit."""
+        settings = dict(self.parameters or {})
+        for name, value in self.starts.items():
+            shared = settings.get(name)
+            bounds = shared if isinstance(shared, Parameter) else Parameter()
+            settings[name] = replace(bounds, start=value)
+        return settings
 
 
 @final
@@ -83,6 +106,7 @@ class FitTasks(Sequence[FitTask]):
     starts: Sequence[Mapping[str, float]]
     seed: int
     equation: Equation | None
+    parameters: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         return max(map(len, (self.problems, self.sets, self.starts)))
@@ -97,12 +121,20 @@ class FitTasks(Sequence[FitTask]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"There are {len(self)} fits; {index} is outside.")
         number = int(index) % len(self)
-        return FitTask(
-            self.problems[number if len(self.problems) > 1 else 0],
-            self.sets[number if len(self.sets) > 1 else 0],
-            self.starts[number if len(self.starts) > 1 else 0],
-            self.seed + number,
-            self.equation,
+        problem, data, starts = (
+            given[number if len(given) > 1 else 0]
+            for given in (self.problems, self.sets, self.starts)
+        )
+        equations = () if self.equation is None else (self.equation,)
+        seed = self.seed + number
+        return FitTask((problem,), data, self.parameters, seed, equations, starts)
+
+    @property
+    def has_random_starts(self) -> bool:
+        """Whether starts are drawn at random, so that they differ from fit to fit."""
+        return any(
+            isinstance(setting, Parameter) and isinstance(setting.start, str)
+            for setting in (self.parameters or {}).values()
         )
 
     def check_data(self) -> None:
@@ -187,27 +219,10 @@ class FitOptions:
         if self.loss is None:
             object.__setattr__(self, "loss", SumOfSquares())
 
-    @property
-    def has_random_starts(self) -> bool:
-        """Whether starts are drawn at random, so that they differ from fit to fit."""
-        return any(
-            isinstance(setting, Parameter) and isinstance(setting.start, str)
-            for setting in (self.parameters or {}).values()
-        )
-
-    def settings(self, task: FitTask) -> dict[str, Any]:
-        """Return the settings of the parameters by name, with the starts of one fit."""
-        settings = dict(self.parameters or {})
-        for name, value in task.starts.items():
-            shared = settings.get(name)
-            bounds = shared if isinstance(shared, Parameter) else Parameter()
-            settings[name] = replace(bounds, start=value)
-        return settings
-
 
 def read_options(function: str, keywords: FitKeywords) -> FitOptions:
     """Read the options from keyword arguments; name a misspelt one with its remedy."""
-    known = [field.name for field in fields(FitOptions)]
+    known = [each.name for each in fields(FitOptions)]
     for name in keywords:
         if name == "huber":
             raise TypeError(wording.instead_of_huber("`huber`"))

@@ -65,17 +65,9 @@ class _Sample(NamedTuple):
     level: np.ndarray  # the mean value of each output
 
 
-def scaled_networks(problem: Problem, data: Data) -> Problem:
-    """Give the networks of a problem the scales of the data."""
-    return scaled_together([problem], [data])[0]
-
-
 def scaled_together(problems: Sequence[Problem], sets: Sequence[Data]) -> list[Problem]:
     """Give the networks of problems that differ in numbers only the scales of all data
     sets together. Networks that have scales, as those of an earlier fit, keep them."""
-    networks = networks_in(problems[0])
-    if all(network.has_scales for network in networks):
-        return list(problems)
     samples = [_samples(problem, data) for problem, data in zip(problems, sets)]
     return [
         with_networks(

@@ -63,6 +63,7 @@ class FitChunk:
     options: FitOptions
     problem: Problem
     equation: Equation | None
+    parameters: Mapping[str, Any] | None
 
     def __call__(self, given: tuple[Sequence[int], FitTasks]) -> list[Row]:
         """Make the fits with these numbers, whose seeds follow one another. If one of
@@ -70,7 +71,12 @@ class FitChunk:
         numbers, tasks = given
         problems = tasks.problems or [self.problem]
         problems = problems[:1] if len(distinct(problems)) == 1 else problems
-        whole = replace(tasks, problems=problems, equation=self.equation)
+        whole = replace(
+            tasks,
+            problems=problems,
+            equation=self.equation,
+            parameters=self.parameters,
+        )
         try:
             batch = self.method.fit_many(whole, self.options)
             return [_row(batch, i, n, whole[i]) for i, n in enumerate(numbers)]
@@ -258,6 +264,7 @@ def _sweep_of(
     number = {id(problem): index for index, problem in enumerate(problems)}
     values = {each.name: getattr(options, each.name) for each in fields(options)}
     del values["progress"]
+    values["parameters"] = tasks.parameters
     seeds = range(tasks.seed, tasks.seed + len(tasks))
     settings = (
         method,
@@ -335,7 +342,8 @@ def _run(
     """Run the chunks, and return whether this was not interrupted by Ctrl-C."""
     first = tasks[0]
     quiet = replace(options, progress=False)
-    run = FitChunk(method, quiet, first.problem, first.equation)
+    of_model = first.problem, first.equation, tasks.parameters
+    run = FitChunk(method, quiet, *of_model)
     is_shared = len(distinct(tasks.problems)) == 1
     wanted = sum(len(chunk.wanted) for chunk in chunks)
     with ExitStack() as stack:

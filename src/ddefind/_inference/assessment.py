@@ -14,16 +14,23 @@ import numpy as np
 from .._data.smoothing import rough_noise
 from .._problem.network_weights import named_indices, networks_of
 from .._search import levenberg_marquardt
-from .._search.batches import observed_at_data
+from .._search.batches import SearchResult, observed_at_data
+from .._search.other_history import moved_to
 from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
-from .evidence_intervals import network_profiles, rests_on_prior, tied_networks
+from .evidence_intervals import (
+    most_probable,
+    moved_profiles,
+    network_profiles,
+    rests_on_prior,
+    tied_networks,
+)
 from .explained import Explained, OtherHistory, explained, other_history
-from .fitted_noise import information_roots, quantile_residuals
 from .follow_profile import FoundEnds
 from .identifiability import NOT_JUDGED, Verdict, verdicts, weaken_by_network
 from .profile import Profile, unknown_profile
 from .profile_intervals import (
+    Exchange,
     Tie,
     delay_parameters,
     exchange_notes,
@@ -43,7 +50,7 @@ _CHANCE, _CHANCE_OF_FEW = 1.2, 4.0
 _LARGE_MISFIT = 2.0
 
 
-class Misfit(NamedTuple):
+class LargeResiduals(NamedTuple):
     """Quantity whose residuals exceed the scatter of neighbouring values by a factor:
     the search missed the best minimum, or the model misses something."""
 
@@ -51,14 +58,14 @@ class Misfit(NamedTuple):
     factor: float
 
 
-def find_misfit(uncertainty: Uncertainty) -> Misfit | None:
+def find_large_residuals(uncertainty: Uncertainty) -> LargeResiduals | None:
     """Find the quantity with the largest misfit, if there is any."""
     data, best = uncertainty.setup.data, uncertainty.search_result.best
     count = np.isfinite(data.x).sum(axis=0)
     scatter = rough_noise(data)
     ratio = np.sqrt(np.maximum(best.squares[0], 0.0) / np.maximum(count, 1)) / scatter
     found = [
-        Misfit(name, float(factor))
+        LargeResiduals(name, float(factor))
         for name, factor, n in zip(data.names, ratio, count)
         if n >= _FEWEST and factor > _CHANCE + _CHANCE_OF_FEW / np.sqrt(n)
     ]
@@ -90,15 +97,51 @@ class Assessment:
     explained: Explained | None = None
 
 
-def assess(
+# A fit is noticeably better if chi-square is lower by the square of this. The estimate
+# moves to such a fit at most this often.
+_NOTICEABLE_R, _MOST_MOVES = 0.3, 2
+
+
+def assess_best(
+    uncertainty: Uncertainty, level: float, seed: int, found: FoundEnds | None
+) -> tuple[Uncertainty, Assessment]:
+    """Assess a fit at the best minimum that its profiles come across, with intervals of
+    the given `level`. `seed` is that of the search, and `found` is called with the
+    number of ends that are found.
+
+    If a profile comes across a fit that is better than the best one, the search missed
+    it: the estimate moves there, and its profiles are computed again. A search from one
+    start is for the nearest minimum, and stays there."""
+    around = _look_around(uncertainty, level, found)
+    for _ in range(_MOST_MOVES if uncertainty.search_result.starts > 1 else 0):
+        better = _better_minimum(uncertainty, around.profiles, seed)
+        if better is None:
+            break
+        uncertainty = Uncertainty(uncertainty.setup, better)
+        known = None
+        if uncertainty.setup.has_networks:
+            # It moved along the profile of a named value, so that these are known.
+            known = moved_profiles(uncertainty, around.profiles, level)
+        around = _look_around(uncertainty, level, found, known)
+    return uncertainty, _assess(uncertainty, level, around)
+
+
+class _Surroundings(NamedTuple):
+    """What lies around a minimum: delays that can be exchanged, minima that tie with
+    it, and the profiles of all free values."""
+
+    exchanges: list[Exchange]
+    ties: list[Tie]
+    profiles: list[Profile]
+
+
+def _look_around(
     uncertainty: Uncertainty,
-    profiles: tuple[Profile, ...] | None = None,
-    level: float = 0.95,
-    found: FoundEnds | None = None,
-) -> Assessment:
-    """Assess a fit, with intervals of the given `level`; its profiles are computed
-    unless they are given. `found` is called with the number of ends found."""
-    values = model_values(uncertainty)
+    level: float,
+    found: FoundEnds | None,
+    known: list[Profile] | None = None,
+) -> _Surroundings:
+    """Compute what lies around a minimum, but for profiles that are `known`."""
     has_networks = uncertainty.setup.has_networks
     exchanges = [] if has_networks else find_exchanges(uncertainty)
     ties = []
@@ -108,14 +151,51 @@ def assess(
             if has_networks
             else tied_minima(uncertainty, exchanges, level)
         )
-    if profiles is None:
-        profiles = tuple(_all_profiles(uncertainty, level, found, ties))
+    if known is None:
+        known = _all_profiles(uncertainty, level, found, ties)
+    return _Surroundings(exchanges, ties, known)
+
+
+def _better_minimum(
+    uncertainty: Uncertainty, profiles: Sequence[Profile], seed: int
+) -> SearchResult | None:
+    """Search from the best place that the profiles came across; None if chi-square is
+    not lower there by a noticeable amount."""
+    setup, result = uncertainty.setup, uncertainty.search_result
+    if setup.has_networks:
+        return most_probable(uncertainty, profiles)
+    places = [
+        (r, theta)
+        for profile in profiles
+        for r, theta in zip(profile.r.tolist(), profile.theta)
+    ]
+    lowest, theta = min(places, key=lambda place: place[0], default=(0.0, None))
+    if theta is None or lowest > -_NOTICEABLE_R:
+        return None
+    # Of minima that tie, the one with the much shorter delay is preferred.
+    before, after = setup.delay(np.stack([uncertainty.theta, theta]))
+    if lowest > -1 and after > 2 * before:
+        return None
+    found = moved_to(setup, result, theta, seed)
+    before, after = (
+        setup.misfit.comparable(setup, each.best)[0] for each in (result, found)
+    )
+    return found if after < before else None
+
+
+def _assess(
+    uncertainty: Uncertainty, level: float, around: _Surroundings
+) -> Assessment:
+    """Assess a fit, given what lies around its minimum."""
+    exchanges, ties, profiles = around
+    values = model_values(uncertainty)
+    has_networks = uncertainty.setup.has_networks
     checks = test_residuals(uncertainty, values)
     shares = explained(uncertainty, values[..., 0])
     doubt = _doubt(uncertainty, checks, shares)
     if doubt is None:
         combinations = [] if has_networks else determined_combinations(uncertainty)
-        profiles = tuple(_open_undetermined(uncertainty, profiles, combinations))
+        profiles = _open_undetermined(uncertainty, profiles, combinations)
         notes = exchange_notes(uncertainty, exchanges)
         judged = verdicts(uncertainty, profiles, combinations, notes)
         if has_networks:
@@ -125,7 +205,7 @@ def assess(
     fails = any(check.test != SPREAD for check in failed(checks))
     other = other_history(uncertainty, _passes) if fails and not has_networks else None
     return Assessment(
-        profiles=profiles,
+        profiles=tuple(profiles),
         verdicts=tuple(judged),
         ties=tuple(ties),
         fitted=values[..., 0],
@@ -156,7 +236,7 @@ def _all_profiles(
 
 def _open_undetermined(
     uncertainty: Uncertainty,
-    profiles: tuple[Profile, ...],
+    profiles: Sequence[Profile],
     combinations: Sequence[Combination],
 ) -> list[Profile]:
     """Open the profiles of the parts of a known combination if nothing limits them:
@@ -194,7 +274,7 @@ def _doubt(
             "No verdict on the parameters is given: the model explains hardly more "
             "than a constant would."
         )
-    misfit = find_misfit(uncertainty)
+    misfit = find_large_residuals(uncertainty)
     if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):
         return None
     return (
@@ -226,14 +306,6 @@ def model_values(uncertainty: Uncertainty) -> np.ndarray:
     return observed_at_data(uncertainty.setup, uncertainty.theta, int(best.n[0]))
 
 
-def residuals_of(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """Compute data minus model in units of the noise, or quantile residuals where the
-    noise has a model; NaN where nothing was measured."""
-    if uncertainty.setup.model.likelihood is not None:
-        return quantile_residuals(uncertainty, fitted)
-    return (uncertainty.setup.data.x - fitted) / uncertainty.noise_sd
-
-
 def test_residuals(
     uncertainty: Uncertainty, values: np.ndarray
 ) -> tuple[ResidualTest, ...]:
@@ -247,15 +319,12 @@ def test_residuals(
     is_exact = status == levenberg_marquardt.EXACT and not result.interrupted
     if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
         return ()
-    if setup.model.likelihood is None:
-        sd = np.broadcast_to(uncertainty.noise_sd, data.x.shape)
-    else:
-        sd = 1 / information_roots(uncertainty, fitted)
+    sd = setup.misfit.sizes(uncertainty, fitted)
     with np.errstate(over="ignore", invalid="ignore"):
         directions = values[..., 1:] / sd[..., None] @ uncertainty.covariance_factor
     # Derivatives may overflow where values do not; then no direction is removed.
     if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
         directions = directions[..., :0]
-    residuals = residuals_of(uncertainty, fitted)
+    residuals = setup.misfit.residuals(uncertainty, fitted)
     is_known, freedom = uncertainty.noise_is_known, uncertainty.freedom
     return tuple(run_tests(data, fitted, residuals, directions, freedom, is_known))

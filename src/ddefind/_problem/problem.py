@@ -291,6 +291,16 @@ class Problem(eqx.Module):
         )
 
     @property
+    def moving_count(self) -> int:
+        """The number of switches whose times are parameters."""
+        return jax.eval_shape(lambda: self.moving_times).shape[0]
+
+    @property
+    def has_switches(self) -> bool:
+        """Whether the right-hand side jumps, or has a kink, at certain times."""
+        return self.moving_count > 0 or bool(self.known_times)
+
+    @property
     def has_jump(self) -> bool:
         """Whether the state jumps at time zero, from `history(0)` to `start`."""
         return self.initial is not None

@@ -10,12 +10,24 @@ from markupsafe import Markup
 
 from .._util.shown import listed
 from .._util.version import __version__
-from .blocks import Block, Code, Prose, Section, Typeset
-from .dynamics import delayed_state, learned_functions, stability
-from .estimates import correlations, descent, estimates, profiles, search
-from .formula import typeset
-from .settings import repeat
-from .trajectory import data_and_curve, residuals
+from .sections import (
+    Block,
+    Code,
+    Prose,
+    Section,
+    Typeset,
+    correlations,
+    data_and_curve,
+    delayed_state,
+    descent,
+    estimates,
+    learned_functions,
+    profiles,
+    repeat,
+    residuals,
+    search,
+    stability,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -53,7 +65,7 @@ def build(
 
 def _title(fit: "AbstractFit") -> str:
     """Name what was fitted: the data by their label, or the states."""
-    count = len(getattr(fit, "experiments", {}))
+    count = len(fit.experiments)
     if count:
         return f"Fit of {count} experiments"
     return f"Fit of {fit.data.label or listed(fit.data.names)}"
@@ -64,6 +76,8 @@ def _equation(fit: "AbstractFit") -> Block:
     if fit.model is None:
         kinds = [type(part).__name__ for part in (fit.problem.rhs, fit.problem.history)]
         return Prose(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")
+    from .pictures import typeset
+
     picture, text = typeset(fit.model.latex()), str(fit.model)
     return Typeset(picture, text) if picture else Code(text)
 

@@ -1,52 +1,39 @@
 """The result of least squares: estimates, their precision, tests and predictions."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
+from .._data.data import Data
+from .._data.study_data import Records, each_part, experiment_labels
+from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import Solution
-from .._equation.equation import Equation
-from .._inference.assessment import (
-    Assessment,
-    find_misfit,
-    has_fit,
-    is_rejected,
-    model_values,
-    residuals_of,
-    test_residuals,
-)
+from .._inference.assessment import Assessment, has_fit, is_rejected
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
-from .._inference.disturbed import (
-    disturbed_criteria,
-    disturbed_profile,
-    predict_disturbed,
-    test_innovations,
-)
 from .._inference.explained import Explained
-from .._inference.fitted_noise import (
-    Criteria,
-    criteria,
-    free_count,
-    likelihood_criteria,
-)
 from .._inference.follow_profile import FoundEnds
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.posterior import sample
-from .._inference.predict import Prediction, predict, read_times
+from .._inference.predict import Prediction, read_times
 from .._inference.profile import Profile
-from .._inference.profile_intervals import profiles
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
-from .._problem.network_weights import count_weights, named_indices, network_name
+from .._inference.system import UNDISTURBED, AbstractSystem
+from .._problem.network_weights import (
+    count_weights,
+    named_indices,
+    network_name,
+    networks_of,
+)
 from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
+from .._search.misfit import Criteria
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._util.errors import check_level
@@ -56,15 +43,31 @@ from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
 from . import printed_table
 from .cautions import cautions
-from .from_search import search_fields, with_intervals
 from .printed_table import limits
 from .result import AbstractFit
-from .save import estimate_content
+from .saved_fit import estimate_content
+from .status import STATUS, Status
+
+if TYPE_CHECKING:
+    from .._equation.equation import Equation
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
 ShowProgress = bool | Callable[[Progress], None] | None
 # Intervals that take less than this many seconds have no bar.
 _PATIENCE = 1.0
+
+
+class FitOrigin(NamedTuple):
+    """How a fit was found: the `seed` of its starts, and the `seconds` that it took.
+
+    `histories` are the kinds of history that `history="auto"` compared, the chosen one
+    first, each with its BIC less that of the chosen one. `interruption` is a sentence
+    on what the fit is if the work was interrupted."""
+
+    seed: int
+    seconds: float
+    histories: tuple[tuple[str, float], ...] = ()
+    interruption: str = Status.interrupted.value
 
 
 @final
@@ -73,88 +76,107 @@ class Estimate(AbstractFit):
     """A fit by least squares, at the best minimum that was found, or by multiple
     shooting.
 
-    The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
-    minima that were found. `assessment` holds what takes further computing: the
-    intervals, the verdicts and the tests of the residuals. It is None where they were
-    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
-    `histories` are the kinds of history that `history="auto"` compared, the chosen one
-    first, each with its BIC less that of the chosen one.
+    - `uncertainty`: the model with its data (`setup`), its best minimum
+      (`search_result`), and the precision of the estimates by the curvature there.
+    - `assessment`: what takes further computing: the intervals, the verdicts and the
+      tests of the residuals. It is None where they were left out (by `fit_many`, or by
+      `intervals=False`); `with_intervals` adds them.
+    - `system`: what the system is taken to be. With `MultipleShooting` it has a
+      `process`: the process noise, and the path that it took.
+    - `origin`: how the fit was found.
 
-    `process` holds the process noise of a fit by `MultipleShooting`, and the path that
-    the system took; it is None for one by `LeastSquares`.
+    All else follows from these. The best of `starts` starts was taken, drawn with
+    `seed`; `minima` are the distinct minima that were found. `problems` are the learned
+    problems of the experiments of a study, and `models` the equations with the inputs
+    and doses of each, if it is of texts. Its `experiments` are fits by themselves:
+    `fit.experiments["low"].predict()`."""
 
-    A study has `problems`, one for each experiment (and `models`, if it is of texts:
-    the equations with the inputs and doses of each), and its `experiments` are fits by
-    themselves: `fit.experiments["low"].predict()`. In such a part of a study, `study`
-    is the whole fit and `experiment` the number of the part."""
-
-    start: Problem
-    starts: int
-    seed: int
-    setup: FitSetup = field(repr=False)
-    search_result: SearchResult = field(repr=False)
+    uncertainty: Uncertainty = field(repr=False)
     assessment: Assessment | None = field(repr=False)
-    histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
-    process: ProcessNoise | None = field(default=None, repr=False)
-    problems: tuple[Problem, ...] = field(default=(), repr=False)
-    models: tuple[Equation, ...] = field(default=(), repr=False)
-    study: "Estimate | None" = field(default=None, repr=False)
-    experiment: int = field(default=0, repr=False)
+    system: AbstractSystem = field(repr=False)
+    origin: FitOrigin
 
-    # The experiments of a study
+    # The model with its data
+
+    @property
+    def setup(self) -> FitSetup:
+        """The model with its data, its noise and the bounds of its parameters."""
+        return self.uncertainty.setup
 
     @cached_property
-    def experiments(self) -> dict[str, "Estimate"]:
-        """The fit of each experiment of a study by its label; empty for a fit of one
-        data set. Their uncertainty is that of the whole study."""
-        if self.setup.joint is None:
-            return {}
-        return {
-            label: _one_experiment(self, e) for e, label in enumerate(self.data.labels)
-        }
-
-    def _check_one_data_set(self, what: str) -> None:
-        """Refuse what needs one experiment of a study."""
-        if self.setup.joint is not None:
-            label = self.data.labels[0]
-            raise ValueError(
-                f"{what} is for one experiment of this study: "
-                f"`fit.experiments[{label!r}]`."
-            )
-
-    def _check_whole(self, what: str) -> None:
-        if self.study is not None:
-            raise ValueError(
-                f"{what} is for the whole study, and this is one of its experiments."
-            )
-
-    def _check_there_is_a_fit(self) -> None:
-        if not has_fit(self.uncertainty):
-            raise ValueError(f"There is no fit: {self.message}")
-
-    # The estimates and their errors
+    def data(self) -> Records:
+        """The data, with their own times."""
+        data = self.setup.data
+        return data.later(self.time_zero) if isinstance(data, Data) else data
 
     @property
-    def noise(self) -> dict[str, float]:
-        """The standard deviation of the noise of each measured quantity, as given or as
-        estimated: from the squares of the residuals over the degrees of freedom. If it
-        differs from value to value, the root mean square."""
-        sd = self.search_result.noise
-        if not self.setup.weights_are_absolute and self.process is None:
-            # The search counted every free parameter as determined.
-            searched = self.setup if self.study is None else self.study.setup
-            sd = sd * np.sqrt(searched.freedom / self.freedom)
-        measured = self.setup.measured & np.isfinite(self.loss)
-        named = zip(self.data.names, sd.tolist(), measured)
-        return {name: value for name, value, is_in in named if is_in}
+    def models(self) -> "tuple[Equation, ...]":
+        """The text equation of each experiment; empty if the model is no text."""
+        return self.setup.equations
 
     @property
-    def process_noise(self) -> dict[str, float] | None:
-        """The standard deviation of the process noise of each state, per square root of
-        time (a share of the state if `process.is_relative`); None without it."""
-        if self.process is None:
-            return None
-        return dict(zip(self.state_names, self.process.sd.tolist()))
+    def model(self) -> "Equation | None":
+        """The text equation that was fitted, if any."""
+        return next(iter(self.models), None)
+
+    @property
+    def solver(self) -> AbstractIntegrator:
+        return self.setup.model.engine.solver
+
+    @property
+    def _steps(self) -> tuple[int, float | None]:
+        """The steps per delay, and the largest step if they do not follow from that."""
+        setup, n = self.uncertainty.whole.setup, int(self.search_result.best.n[0])
+        engine = setup.model.engine
+        return engine.reported_steps(n, setup.steps_per_delay, setup.data.T)
+
+    @property
+    def steps_per_delay(self) -> int:
+        return self._steps[0]
+
+    @property
+    def max_step(self) -> float | None:
+        return self._steps[1]
+
+    # The minimum
+
+    @property
+    def search_result(self) -> SearchResult:
+        """The best fit of the search, and all minima that it found."""
+        return self.uncertainty.search_result
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the free parameters."""
+        return self.setup.model.free.names
+
+    @property
+    def best(self) -> np.ndarray:
+        """The estimates, by `names`."""
+        return self.uncertainty.theta
+
+    @cached_property
+    def loss(self) -> float:
+        """The weighted sum of squares; of one quantity without given noise the plain
+        one."""
+        best = self.search_result.best
+        return float(self.setup.shown_loss(best.loss, best.squares)[0])
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """The learned problem of each experiment; a single one without a study."""
+        return self.setup.problems(self.best)
+
+    @property
+    def problem(self) -> Problem:
+        """The learned problem; of a study that of its first experiment."""
+        return self.problems[0]
+
+    @cached_property
+    def start(self) -> Problem:
+        """The problem at the user's start values, and at the estimates of all else."""
+        guess = self.setup.guess
+        return self.setup.problems(np.where(np.isnan(guess), self.best, guess))[0]
 
     @cached_property
     def minima(self) -> tuple[Minimum, ...]:
@@ -164,24 +186,119 @@ class Estimate(AbstractFit):
         scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
         return tuple(m._replace(loss=scale * m.loss) for m in self.search_result.minima)
 
+    # How it was found
+
+    @property
+    def status(self) -> Status:
+        """How the search ended."""
+        if self.search_result.interrupted:
+            return Status.interrupted
+        return STATUS[int(self.search_result.best.status[0])]
+
+    @property
+    def message(self) -> str:
+        """The same as a sentence."""
+        is_interrupted = self.status is Status.interrupted
+        return self.origin.interruption if is_interrupted else self.status.value
+
+    @property
+    def starts(self) -> int:
+        """How many starts were tried."""
+        return self.search_result.starts
+
+    @property
+    def seed(self) -> int:
+        """The seed of the random starts."""
+        return self.origin.seed
+
+    @property
+    def seconds(self) -> float:
+        """How long the fit took."""
+        return self.origin.seconds
+
+    @property
+    def histories(self) -> tuple[tuple[str, float], ...]:
+        """The kinds of history that were compared, each with its BIC less that of the
+        chosen one, which is the first; empty if only one was fitted."""
+        return self.origin.histories
+
+    def at(
+        self, search_result: SearchResult, seconds: float | None = None
+    ) -> "Estimate":
+        """Return the fit at another minimum, without intervals."""
+        seconds = self.seconds if seconds is None else seconds
+        origin = self.origin._replace(seconds=seconds)
+        return estimate_at(self.setup, search_result, origin)
+
+    # The experiments of a study
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this is one experiment of a study. Its uncertainty is that of the
+        whole study."""
+        return self.uncertainty.is_part
+
     @cached_property
-    def uncertainty(self) -> Uncertainty:
-        """The curvature of the sum of squares at the estimates."""
-        if self.study is None:
-            return Uncertainty(self.setup, self.search_result)
-        joint = self.study.setup.joint
-        assert joint is not None
-        place = joint.place[self.experiment]
-        whole = self.study.uncertainty
-        return Uncertainty(self.setup, self.search_result, whole, place)
+    def experiments(self) -> dict[str, "Estimate"]:
+        """The fit of each experiment of a study by its label, with the estimates of the
+        study; empty for a fit of one data set."""
+        labels, parts, found = experiment_labels(self.data), self.uncertainty.parts, {}
+        pairs = each_part(self.data, self.fitted) if labels else ()
+        for label, part, (_, fitted) in zip(labels, parts, pairs):
+            minimum = _of_experiment(part, fitted)
+            alone = replace(part, search_result=minimum)
+            found[label] = replace(self, uncertainty=alone, assessment=None)
+        return found
+
+    def _check_one_data_set(self, what: str) -> None:
+        """Refuse what needs one experiment of a study."""
+        for label in experiment_labels(self.data):
+            raise ValueError(
+                f"{what} is for one experiment of this study: "
+                f"`fit.experiments[{label!r}]`."
+            )
+
+    def _check_whole(self, what: str) -> None:
+        if self.is_part:
+            raise ValueError(
+                f"{what} is for the whole study, and this is one of its experiments."
+            )
+
+    def _check_there_is_a_fit(self) -> None:
+        if not has_fit(self.uncertainty):
+            raise ValueError(f"There is no fit: {self.message}")
+
+    # The precision of the estimates
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """The standard deviation of the noise of each measured quantity, as given or as
+        estimated: from the squares of the residuals over the degrees of freedom. If it
+        differs from value to value, the root mean square."""
+        sd = self.system.noise(self.uncertainty)
+        measured = self.setup.measured & np.isfinite(self.loss)
+        named = zip(self.data.names, sd.tolist(), measured)
+        return {name: value for name, value, is_in in named if is_in}
+
+    @property
+    def process(self) -> ProcessNoise | None:
+        """The process noise, and the path that the system took; None without it."""
+        return self.system.process
+
+    @property
+    def process_noise(self) -> dict[str, float] | None:
+        """The standard deviation of the process noise of each state, per square root of
+        time (a share of the state if `process.is_relative`); None without it."""
+        sd = self.system.process_sd
+        return None if sd is None else dict(zip(self.state_names, sd.tolist()))
 
     @cached_property
     def determined_weights(self) -> dict[str, float]:
         """How many weights of each network the data determine, by the keys of
         `networks`; the prior determines the others."""
-        if self.study is not None:
-            return self.study.determined_weights
-        return determined_weights(self.uncertainty, self.networks)
+        whole = self.uncertainty.whole
+        names = whole.setup.model.free.names
+        return determined_weights(whole, networks_of(self.problem, names))
 
     @property
     def solution(self) -> Solution:
@@ -209,7 +326,7 @@ class Estimate(AbstractFit):
     def chi_square(self) -> float:
         """The sum of squares in units of the noise, without what priors add. Where the
         noise is estimated it is about the degrees of freedom."""
-        if self.data.sd is not None or self.setup.model.likelihood is not None:
+        if self.setup.misfit.knows_variance(self.setup):
             return float(np.nansum(self.residuals**2))
         return (
             float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
@@ -227,19 +344,28 @@ class Estimate(AbstractFit):
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
             return self
-        began = time.perf_counter()
-        with one_blas_thread(), self._counted_ends(progress) as found:
-            assessed = with_intervals(self, level, found)
-        return replace(assessed, seconds=self.seconds + time.perf_counter() - began)
-
-    @contextmanager
-    def _counted_ends(self, progress: ShowProgress) -> Iterator[FoundEnds]:
-        """Show how many ends of intervals are found."""
-        tau = float(self.setup.delay(self.best[None])[0])
         with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
-            yield lambda found, sought: reporter.show_ends(
-                found, sought, self.loss, tau
+            return self.made_precise(level, reporter)
+
+    def made_precise(self, level: float, reporter: Reporter) -> "Estimate":
+        """Return the fit with its assessment, at a better minimum if the intervals come
+        across one. The `reporter` shows how many of their ends are found."""
+        began = time.perf_counter()
+        found = self._counted_ends(reporter)
+        with one_blas_thread():
+            uncertainty, assessment = self.system.assess(
+                self.uncertainty, level, self.seed, found
             )
+        seconds = self.seconds + time.perf_counter() - began
+        origin = self.origin._replace(seconds=seconds)
+        return replace(
+            self, uncertainty=uncertainty, assessment=assessment, origin=origin
+        )
+
+    def _counted_ends(self, reporter: Reporter) -> FoundEnds:
+        """Return what shows how many ends of intervals are found."""
+        tau = float(self.setup.delay(self.best[None])[0])
+        return lambda found, sought: reporter.show_ends(found, sought, self.loss, tau)
 
     @property
     def _assessed(self) -> Assessment:
@@ -281,24 +407,21 @@ class Estimate(AbstractFit):
         index = self.setup.model.free.index(name)
         if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
-        if self.process is not None:
-            return disturbed_profile(self.uncertainty, index, level)
-        with self._counted_ends(progress) as found:
-            return profiles(self.uncertainty, level, [index], found)[0]
+        with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
+            found = self._counted_ends(reporter)
+            return self.system.profile(self.uncertainty, index, level, found)
 
     @cached_property
-    def _values_with_derivatives(self) -> np.ndarray:
-        return model_values(self.uncertainty)
+    def _values(self) -> np.ndarray:
+        return self.system.values(self.uncertainty)
 
     @property
     def fitted(self) -> np.ndarray:
         """What the model says at the times of the data, of the shape of `data.x`. With
         process noise it is the path that the system took."""
-        if self.process is not None:
-            return self.process.fitted
         if self.assessment is not None:
             return self.assessment.fitted
-        return self._values_with_derivatives[..., 0]
+        return self._values[..., 0]
 
     @property
     def residuals(self) -> np.ndarray:
@@ -306,9 +429,7 @@ class Estimate(AbstractFit):
         process noise the model is what was expected from the values before. Where the
         noise has a model they are quantile residuals, which a right model leaves
         standard Gaussian."""
-        if self.process is not None:
-            return self.process.residuals
-        return residuals_of(self.uncertainty, self.fitted)
+        return self.system.residuals(self.uncertainty, self.fitted)
 
     @cached_property
     def checks(self) -> tuple[ResidualTest, ...]:
@@ -317,9 +438,7 @@ class Estimate(AbstractFit):
         through the data, or where there is no fit."""
         if self.assessment is not None:
             return self.assessment.checks
-        if self.process is not None:
-            return test_innovations(self.uncertainty, self.process)
-        return test_residuals(self.uncertainty, self._values_with_derivatives)
+        return self.system.checks(self.uncertainty, self._values)
 
     @property
     def failed_checks(self) -> tuple[ResidualTest, ...]:
@@ -343,12 +462,7 @@ class Estimate(AbstractFit):
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
-        free = free_count(self.setup, self.search_result.best.gram[0])
-        if self.process is not None:
-            return disturbed_criteria(self.uncertainty, self.process, free)
-        if self.setup.model.likelihood is not None:
-            return likelihood_criteria(self.uncertainty, free)
-        return criteria(self.data, self.fitted, free)
+        return self.system.criteria(self.uncertainty, self.fitted)
 
     # What follows from the fit
 
@@ -377,11 +491,9 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         self._check_one_data_set("`predict`")
         at = read_times(times, self.data.T, self.time_zero)
-        if self.process is not None:
-            if parameters:
-                self._refuse("`predict` with other `parameters`")
-            return predict_disturbed(self.uncertainty, self.process, at, level)
-        found = predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        found = self.system.predict(
+            self.uncertainty, self.problem, at, parameters or {}, level
+        )
         return replace(found, t=found.t + self.time_zero, data=self.data)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
@@ -391,7 +503,7 @@ class Estimate(AbstractFit):
         equations."""
         check_level(level)
         self._check_there_is_a_fit()
-        known = self.setup.indices_or_values(self.problems or (self.problem,))
+        known = self.setup.indices_or_values()
         return derive(self.uncertainty, known, expression, level)
 
     def stability(self) -> Stability:
@@ -399,8 +511,8 @@ class Estimate(AbstractFit):
         are stable, and the period with which disturbances oscillate."""
         self._check_there_is_a_fit()
         self._check_one_data_set("`stability`")
-        states = self.solution.x if self.process is None else self.process.x
-        return stability(self.uncertainty, np.asarray(states), self.state_names)
+        states = self.system.states(self.solution)
+        return stability(self.uncertainty, states, self.state_names)
 
     def bootstrap(
         self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
@@ -429,15 +541,8 @@ class Estimate(AbstractFit):
         """Return the fit with its intervals, or refuse what it cannot be drawn for."""
         self._check_there_is_a_fit()
         self._check_whole(what)
-        if self.process is not None:
-            self._refuse(what)
+        self.system.check_draws(what)
         return self if self.assessment is not None else self.with_intervals()
-
-    def _refuse(self, what: str) -> None:
-        raise ValueError(
-            f"{what} is for fits by `LeastSquares()`; this one is by "
-            "`MultipleShooting()`, whose disturbances it does not know."
-        )
 
     # How it is shown and kept
 
@@ -489,11 +594,9 @@ class Estimate(AbstractFit):
 
     def _cautions(self) -> list[str]:
         """Return the warnings that follow from the assessment of a whole fit."""
-        if self.assessment is None or self.study is not None:
+        if self.assessment is None or self.is_part:
             return []
-        # With process noise the path follows the data.
-        misfit = find_misfit(self.uncertainty) if self.process is None else None
-        return cautions(self, self.assessment, misfit)
+        return cautions(self, self.assessment)
 
     def file_content(self) -> dict[str, Any]:
         self._check_whole("`save`")
@@ -527,56 +630,28 @@ class Estimate(AbstractFit):
         return plot_waterfall(self, ax)
 
 
-def _one_experiment(fit: Estimate, e: int) -> Estimate:
-    """Return experiment `e` of a study as a fit by itself, with the estimates of the
-    study and with the residuals of this experiment alone. Its sum of squares is the
-    part that belongs to it."""
-    setup, part = fit.setup, fit.uncertainty.parts[e]
-    data, theta, result = fit.data.parts[e], part.theta, part.search_result
-    first, last = fit.data.rows[e]
-    fitted = fit.fitted[first:last]
-    squares = np.nansum((data.x - fitted) ** 2, axis=0)
-    weighted = result.points.weights * (np.nan_to_num(data.x) - fitted) ** 2
-    loss = float(np.sum(np.where(result.points.weights > 0, weighted, 0.0)))
-    gram = np.zeros((1, 1 + len(theta), 1 + len(theta)))
-    gram[0, 0, 0] = loss
-    best = replace(result.best, gram=gram, squares=squares[None])
-    is_plain = not setup.weights_are_absolute and len(result.noise) == 1
-    return replace(
-        fit,
-        problem=fit.problems[e],
-        problems=(),
-        models=(),
-        model=fit.models[e] if fit.models else fit.model,
-        data=data,
-        names=part.setup.model.free.names,
-        best=theta,
-        loss=float(squares.sum()) if is_plain else loss,
-        setup=part.setup,
-        search_result=replace(result, best=best),
-        assessment=None,
-        study=fit,
-        experiment=e,
-    )
-
-
-def make_estimate(
+def estimate_at(
     setup: FitSetup,
-    problem: Problem | tuple[Problem, ...],
     search_result: SearchResult,
-    seed: int,
-    seconds: float,
-    equation: Equation | None,
+    origin: FitOrigin,
     assessment: Assessment | None = None,
-    process: ProcessNoise | None = None,
+    system: AbstractSystem = UNDISTURBED,
 ) -> Estimate:
-    """Make the estimate of a search; `problem` has the values of what is fixed. For a
-    study there is one for each experiment."""
+    """Return the fit at the minimum that a search found."""
     return Estimate(
-        **search_fields(setup, problem, search_result),
-        seed=seed,
-        seconds=seconds,
-        model=equation,
+        uncertainty=system.uncertainty(setup, search_result),
         assessment=assessment,
-        process=process,
+        system=system,
+        origin=origin,
     )
+
+
+def _of_experiment(part: Uncertainty, fitted: np.ndarray) -> SearchResult:
+    """Return the minimum of one experiment of a study, whose sum of squares is the part
+    that belongs to it; `fitted` is the model at its data."""
+    setup, result = part.setup, part.search_result
+    data, weights = setup.data, result.points.weights
+    residuals = np.nan_to_num(data.x) - fitted
+    loss = float(np.sum(np.where(weights > 0, weights * residuals**2, 0.0)))
+    squares = np.nansum((data.x - fitted) ** 2, axis=0)
+    return replace(result, best=result.best.of_loss(part.theta, loss, squares))

@@ -4,6 +4,7 @@ A sweep keeps the content of each fit without problem and data, which its folder
 once."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, NoReturn, final, overload
@@ -11,29 +12,30 @@ from typing import Any, NoReturn, final, overload
 import numpy as np
 
 from .._data.data import Data
-from .._engine.engine import Points
 from .._equation.equation import Equation
-from .._inference.assessment import Assessment
-from .._inference.explained import Explained, OtherHistory
-from .._inference.identifiability import NOT_JUDGED, Verdict
-from .._inference.profile import Profile
-from .._inference.residual_tests import ResidualTest
+from .._inference.identifiability import NOT_JUDGED
+from .._inference.system import system_of
 from .._problem.driving import with_same_tables
 from .._problem.history import time_zero
 from .._problem.parameters import parameter_arrays, with_values
 from .._problem.problem import Problem
-from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.setup import FitSetup
-from .._shooting.process_noise import ProcessNoise
 from .._util.errors import ResultError, check_instance
-from .._util.files import file_name, nonfinite_as_words
+from .._util.files import file_name
 from .._util.shown import frame_of_rows
-from .describe_problem import rebuild, solver_named, with_described_noise, with_scales
-from .estimate import Estimate, make_estimate
+from .estimate import Estimate, FitOrigin, estimate_at
 from .result import AbstractFit, FitResult
-from .save import data_fields, saved_data, setup_of, study_setup
 from .saved_file import read_saved, write_saved
-from .schema import read_content
+from .saved_fit import (
+    DATA,
+    read_content,
+    saved_assessment,
+    saved_data,
+    saved_minimum,
+    setup_of,
+    study_setup,
+)
+from .saved_problem import rebuild, solver_named, with_described_noise, with_scales
 from .status import Status
 
 _BY_DESCENT = "This fit is by gradient descent, which computes no errors."
@@ -237,10 +239,7 @@ def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimat
         models.append(model)
     longest = max(part.T for part in saved_data(content).parts)
     alike = tuple(with_same_tables(problems, longest))
-    setup = study_setup(content, alike)
-    estimate = _from_setup(content, setup, alike, models[0])
-    is_text = all(model is not None for model in models)
-    return replace(estimate, models=tuple(models) if is_text else ())
+    return _from_setup(content, study_setup(content, alike), models)
 
 
 def _filled(problem: Problem, arrays: list[dict[str, Any]]) -> Problem:
@@ -267,74 +266,22 @@ def _whole(
     if content["kind"] == "descent":
         return _descent(content, problem, data, equation)
     setup = setup_of(content, problem, data.later(-time_zero(problem.history)))
-    return _from_setup(content, setup, problem, equation)
+    return _from_setup(content, setup, [equation])
 
 
 def _from_setup(
-    content: dict[str, Any],
-    setup: FitSetup,
-    problem: Problem | tuple[Problem, ...],
-    equation: Equation | None,
+    content: dict[str, Any], setup: FitSetup, equations: Sequence[Equation | None]
 ) -> Estimate:
-    """Make the fit from its setup; a study has a problem for each experiment."""
-    result = _search_result(content["search"], setup.points())
-    process = content["process"]
-    histories = tuple((kind, rise) for kind, rise in content["histories"])
-    estimate = make_estimate(
+    """Make the fit from its setup, and the equation of each experiment, if any."""
+    setup = replace(setup, equations=tuple(each for each in equations if each))
+    minimum = saved_minimum(content, setup.points())
+    return estimate_at(
         setup,
-        problem,
-        result,
-        content["options"]["seed"],
-        content["seconds"],
-        equation,
-        _assessment(content, setup.model.free.names),
-        None if process is None else ProcessNoise(**process),
+        minimum,
+        FitOrigin(content["options"]["seed"], content["seconds"], content["histories"]),
+        saved_assessment(content, setup.model.free.names),
+        system_of(content["process"], minimum.best.gram[0, 1:, 1:]),
     )
-    return replace(estimate, histories=histories)
-
-
-def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
-    return SearchResult(
-        # Every field is an array over fits, here of a single one.
-        best=RefinedFits(
-            **{name: np.array([each]) for name, each in saved["best"].items()}
-        ),
-        points=points._replace(weights=saved["weights"]),
-        noise=saved["noise"],
-        minima=tuple(Minimum(*minimum) for minimum in saved["minima"]),
-        starts=saved["starts"],
-        evaluations=saved["evaluations"],
-        step_error=saved["step_error"],
-        interrupted=saved["interrupted"],
-    )
-
-
-def _assessment(content: dict[str, Any], names: tuple[str, ...]) -> Assessment | None:
-    """Make the saved assessment of the free parameters with these names."""
-    saved = content["assessment"]
-    if saved is None:
-        return None
-    profiles = tuple(_profile(profile) for profile in content["profiles"])
-    if tuple(each.name for each in profiles) != names:
-        raise ResultError("`profiles` must be those of the free parameters, in order.")
-    other, shares = saved["other_history"], saved["explained"]
-    judged = zip(profiles, saved["verdicts"])
-    return Assessment(
-        profiles=profiles,
-        verdicts=tuple(Verdict(profile.name, *each) for profile, each in judged),
-        ties=tuple((rise, theta) for rise, theta in saved["ties"]),
-        fitted=saved["fitted"],
-        checks=tuple(ResidualTest(*check) for check in saved["checks"]),
-        other_history=None if other is None else OtherHistory(*other),
-        level=saved["level"],
-        explained=None if shares is None else Explained.read(*shares),
-    )
-
-
-def _profile(saved: dict[str, Any]) -> Profile:
-    names = "interval", "reached", "breakdown"
-    pairs: dict[str, Any] = {name: tuple(saved[name]) for name in names}
-    return Profile(**saved | pairs)
 
 
 def _descent(
@@ -367,12 +314,14 @@ def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
     keys = {frozenset(row) for row in content["table"]}
     if len(keys) > 1 or any("name" not in each for each in keys):
         raise ResultError("The rows of `table` must have a name and the same fields.")
-    is_descent = content["kind"] == "descent"
-    best = content["free" if is_descent else "search"]["best"]
     is_study = content.get("study") is not None
+    if content["kind"] == "descent":
+        best = content["free"]["best"]
+    else:
+        best = content["search"]["best"].theta[0]
     return SavedFit(
         names=tuple(content["free"]["names"]),
-        best=best if is_descent else best["theta"],
+        best=best,
         loss=content["loss"],
         status=Status[content["status"]],
         message=content["message"],
@@ -399,8 +348,7 @@ def fit_of_kept(
     kept: dict[str, Any], problem: Problem, data: Data, equation: Equation | None
 ) -> Estimate | FitResult:
     """Make the whole fit of this problem to these data. Nothing is fitted again."""
-    fields = data_fields(data.later(time_zero(problem.history)))
-    fields = nonfinite_as_words(fields)
+    fields = DATA.write(data.later(time_zero(problem.history)))
     left_out = {"problem": None, "data": fields, "text": "", "table": []}
     content = read_content({**kept, **left_out})
     filled, _ = _filled_problem(content, None, problem)

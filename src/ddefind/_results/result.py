@@ -2,14 +2,16 @@
 
 import abc
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import jax
 import numpy as np
 
+from .._data.data import Data
 from .._data.study_data import longest_part
 from .._data.times import source_times
 from .._engine.runge_kutta import AbstractIntegrator
@@ -17,6 +19,7 @@ from .._engine.solution import Solution
 from .._engine.solve import solve
 from .._equation.equation import Equation
 from .._inference.learned_function import LearnedFunction
+from .._inference.system import UNDISTURBED, AbstractSystem
 from .._problem.delays import delay_values
 from .._problem.history import time_zero
 from .._problem.network_weights import (
@@ -32,8 +35,8 @@ from .._util import wording
 from .._util.files import file_name, nonfinite_as_none, write_whole
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
 from .network_functions import chosen_function, learned_functions
-from .save import descent_content
 from .saved_file import saved_text, write_saved
+from .saved_fit import descent_content
 from .status import Status
 
 if TYPE_CHECKING:
@@ -77,13 +80,12 @@ class TorchParts(NamedTuple):
     tau: Any
 
 
-@dataclass(frozen=True, kw_only=True)
 class AbstractFit(AbstractShown):
     """What every fit has: `problem` is the learned problem, and `best` are its free
     parameters, by `names`. `model` is the text equation that was fitted, if any.
 
     `max_step` is the largest step of the solver, where the steps do not follow from
-    `steps_per_delay`, and else None."""
+    `steps_per_delay`, and else None. `system` is what the system is taken to be."""
 
     problem: Problem
     data: Any
@@ -93,10 +95,12 @@ class AbstractFit(AbstractShown):
     status: Status
     message: str
     seconds: float
-    solver: AbstractIntegrator = field(repr=False)
-    steps_per_delay: int = field(repr=False)
-    max_step: float | None = field(default=None, repr=False)
-    model: Equation | None = None
+    solver: AbstractIntegrator
+    steps_per_delay: int
+    max_step: float | None
+    model: Equation | None
+    system: AbstractSystem
+    experiments: Mapping[str, "AbstractFit"]
 
     @property
     def values(self) -> dict[str, float]:
@@ -240,12 +244,26 @@ class FitResult(AbstractFit):
     the free parameters there, by `names` (None above 1,000 parameters); `final` are the
     values after the last step."""
 
+    problem: Problem
     start: Problem
+    data: Data
+    model: Equation | None
+    names: tuple[str, ...]
+    best: np.ndarray
     first: np.ndarray
     final: np.ndarray
+    loss: float
     losses: np.ndarray
     path: np.ndarray | None
     epochs: int
+    status: Status
+    message: str
+    seconds: float
+    solver: AbstractIntegrator = field(repr=False)
+    steps_per_delay: int = field(repr=False)
+    max_step: float | None = field(default=None, repr=False)
+    system: ClassVar[AbstractSystem] = UNDISTURBED
+    experiments: ClassVar[Mapping[str, AbstractFit]] = {}
 
     def to_dict(self) -> dict[str, Any]:
         rows = self.summary()

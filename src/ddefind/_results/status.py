@@ -3,7 +3,8 @@
 import enum
 from typing import final
 
-from .._search.normal_equations import FOR_NETWORKS
+from .._search import levenberg_marquardt
+from .._search.squares import FOR_NETWORKS
 
 # Steps of a fit with networks that lower S by a smaller share are slow, as in 2e-5.
 _SLOW = f"{FOR_NETWORKS.slow:g}".replace("e-0", "e-")
@@ -72,3 +73,17 @@ class Status(enum.Enum):
             Status.most_probable,
             Status.exact,
         )
+
+
+# How a minimisation ended, by the number that says so.
+STATUS = {
+    levenberg_marquardt.LIMIT: Status.limit,
+    levenberg_marquardt.GRADIENT: Status.converged_gradient,
+    levenberg_marquardt.STEP: Status.converged_step,
+    levenberg_marquardt.EXACT: Status.exact,
+    levenberg_marquardt.STUCK: Status.stuck,
+    levenberg_marquardt.NO_START: Status.no_start,
+    levenberg_marquardt.KINK: Status.converged_kink,
+    levenberg_marquardt.SLOW: Status.converged_slowly,
+    levenberg_marquardt.PROBABLE: Status.most_probable,
+}

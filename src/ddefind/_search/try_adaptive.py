@@ -12,12 +12,14 @@ shows:
 
 The explicit adaptive solver has such walls, too."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from .._engine.choose import adaptive_solver, solver_for_stiff
+from .._engine.choose import adaptive_solver, fit_engine, solver_for_stiff
 from .._engine.runge_kutta import AbstractIntegrator
+from .._problem.without_doses import without_doses
 from .batches import RefinedFits, SearchResult, refine
 from .setup import FitSetup
 
@@ -34,25 +36,19 @@ FLAT, WALL = 8.0, 1e4
 EVALUATIONS = 10
 
 
-def another_solver(
-    setup: FitSetup,
-    result: SearchResult,
-    with_solver: Callable[[AbstractIntegrator], FitSetup],
-) -> FitSetup | None:
-    """Return the setup with the solver that a search needs; None if it has that.
-
-    `with_solver` makes the same setup with another solver."""
+def another_solver(setup: FitSetup, result: SearchResult) -> FitSetup | None:
+    """Return the setup with the solver that a search needs; None if it has that."""
     for_stiff = solver_for_stiff(setup.model.engine.solver)
     if for_stiff is None or result.interrupted:
         return None
     best = result.best
     if not np.isfinite(best.loss[0]):
-        return with_solver(for_stiff())
+        return _with_solver(setup, for_stiff())
     if setup.has_networks:
         return None  # The priors keep networks from becoming stiff.
     points, stiff = result.points, None
     for theta, held in _walls(setup, result):
-        stiff = stiff or with_solver(for_stiff())
+        stiff = stiff or _with_solver(setup, for_stiff())
         level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
         if np.any(_rise(setup, moved.loss, level) < FLAT):
@@ -60,12 +56,19 @@ def another_solver(
     steps_matter = not result.step_error <= STEP_ERROR
     adaptive = adaptive_solver(setup.model.engine.solver)
     if steps_matter and adaptive is not None:
-        explicit = with_solver(adaptive())
+        explicit = _with_solver(setup, adaptive())
         fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
         if np.isfinite(fit.loss[0]):
             return explicit
-        return with_solver(for_stiff())
+        return _with_solver(setup, for_stiff())
     return None
+
+
+def _with_solver(setup: FitSetup, solver: AbstractIntegrator) -> FitSetup:
+    """Return the same setup with another solver, which chooses its steps."""
+    problem = without_doses(setup.parts[0].model.problem)
+    engine = fit_engine(problem, solver, setup.data.T, 0.0)
+    return replace(setup, model=replace(setup.model, engine=engine))
 
 
 def _walls(

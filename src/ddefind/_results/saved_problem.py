@@ -33,43 +33,97 @@ from .._util.arrays import is_parameter
 from .._util.errors import ResultError
 from ..noise._gaussian import Given
 from ..noise._read_noise import WORDS
+from .saved_file import (
+    Array,
+    ByType,
+    Entries,
+    Flag,
+    Many,
+    Maybe,
+    Named,
+    Real,
+    Whole,
+    Words,
+)
 
-# The quantities of an event, and the properties and scales of a network.
-_QUANTITIES = "times", "amounts", "duration"
+# The properties of a network.
 _FLAGS = "positive", "increasing", "decreasing", "through_zero"
-_SCALES = "center", "scale", "size", "offset"
+# A class of the package, the shapes of its arrays, and its other arguments.
+_ARGUMENTS = Named(ByType({int: Whole(), bool: Flag(), float: Real()}))
+_SHAPES = Named(Array(int, "axes"))
+_MODULE = Entries({"class": Words(), "shapes": _SHAPES, "arguments": _ARGUMENTS})
+_MODULES = Entries(
+    {
+        "rhs": _MODULE,
+        "history": _MODULE,
+        "tau": Maybe(_MODULE),
+        "initial": Maybe(Whole(1)),
+    }
+)
+_HISTORY = Maybe(ByType({str: Words(), list: Array(float, "d"), dict: _MODULE}))
+_EQUATION = Entries(
+    {"equation": Words(), "history": _HISTORY, "observe": Maybe(Words())}
+)
+# The further fields of an equation with networks.
+_NETWORKS = Entries({"networks": Named(_ARGUMENTS)})
+# The further fields of an equation with inputs or doses.
+_QUANTITY = Entries(
+    {"numbers": Array(float, "times"), "name": Maybe(Words())}, Quantity
+)
+_EVENT = {
+    "state": Whole(),
+    "is_set": Flag(),
+    "times": _QUANTITY,
+    "amounts": _QUANTITY,
+    "duration": Maybe(_QUANTITY),
+}
+_EVENTS = Many(Entries(_EVENT, Event))
+_INPUT = {
+    "kind": Words(("linear", "steps", "cubic", "formula")),
+    "t": Array(float, "knots"),
+    "values": Array(float, "knots"),
+    "text": Words(),
+}
+_DRIVING = Entries({"inputs": Named(Entries(_INPUT)), "doses": _EVENTS})
+# The scales of a network.
+SCALES = Entries(
+    {
+        "center": Array(float, "inputs"),
+        "scale": Array(float, "inputs"),
+        "size": Array(float, "outputs"),
+        "offset": Array(float, "outputs"),
+    }
+)
 
 
-def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | None:
+def read_problem(described: Any) -> dict[str, Any] | None:
+    """Read the description of a problem, every field checked, or None."""
+    if described is None:
+        return None
+    is_text = isinstance(described, dict) and "equation" in described
+    read = (_EQUATION if is_text else _MODULES).read(described, "problem", {})
+    if is_text and "networks" in described:
+        read |= _NETWORKS.read(described, "problem", {})
+    if is_text and "inputs" in described:
+        read |= _DRIVING.read(described, "problem", {})
+    return read
+
+
+def _describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | None:
     """Describe the inputs by name; None if one is the user's code."""
     found: dict[str, Any] = {}
     for name, each in inputs.items():
         if isinstance(each, FormulaInput):
             found[name] = {"kind": "formula", "t": [], "values": [], "text": each.text}
         elif isinstance(each, Input):
-            t, values = np.asarray(each.t).tolist(), np.asarray(each.values).tolist()
-            found[name] = {"kind": each.kind, "t": t, "values": values, "text": ""}
+            found[name] = {"kind": each.kind, "t": each.t, "values": each.values}
+            found[name]["text"] = ""
         else:
             return None
     return found
 
 
-def describe_doses(doses: Doses | None) -> list[dict[str, Any]]:
-    """Describe the events, with the names of their parameters."""
-    return [
-        {"state": event.state, "is_set": event.is_set}
-        | {name: _describe_quantity(getattr(event, name)) for name in _QUANTITIES}
-        for event in (doses.events if doses is not None else ())
-    ]
-
-
-def _describe_quantity(quantity: Quantity | None) -> dict[str, Any] | None:
-    if quantity is None:
-        return None
-    return {"numbers": np.asarray(quantity.numbers).tolist(), "name": quantity.name}
-
-
-def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
+def _with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
     """Give a model its inputs and doses from a file."""
     given: dict[str, Any] = {}
     for name, each in described["inputs"].items():
@@ -80,36 +134,26 @@ def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
         model = model.with_inputs(given)
     except ValueError as error:
         raise ResultError(f"`problem.inputs`: {error}") from None
-    events = [_event(model, each) for each in described["doses"]]
+    events = described["doses"]
     if not events:
         return model
-    found = [getattr(event, name) for event in events for name in _QUANTITIES]
-    names = {each.name for each in found if each is not None} - {None}
-    values = {name: jnp.asarray(np.nan) for name in sorted(names)}
+    names: set[str | None] = set()
+    for event in events:
+        if event.state >= len(model.states):
+            raise ResultError(
+                "`problem.doses` has a state that the equation does not have."
+            )
+        quantities = [event.times, event.amounts, event.duration]
+        quantities = [each for each in quantities if each is not None]
+        if len({len(each.numbers) for each in quantities}) > 1:
+            raise ResultError("`problem.doses` has tables of different lengths.")
+        names |= {each.name for each in quantities}
+    values = {name: jnp.asarray(np.nan) for name in sorted(names - {None})}
     has_initial = bool(model.lines.of("initial"))
-    doses = Doses(values, tuple(events), len(model.states), has_initial)
-    return model.with_doses(doses)
+    return model.with_doses(Doses(values, events, len(model.states), has_initial))
 
 
-def _event(model: Equation, described: Mapping[str, Any]) -> Event:
-    if described["state"] >= len(model.states):
-        raise ResultError(
-            "`problem.doses` has a state that the equation does not have."
-        )
-    parts = (described[name] for name in _QUANTITIES)
-    times, amounts, duration = (
-        None if part is None else Quantity(part["numbers"], part["name"])
-        for part in parts
-    )
-    assert times is not None and amounts is not None
-    sizes = [len(each.numbers) for each in (times, amounts, duration) if each]
-    if len(set(sizes)) > 1:
-        raise ResultError("`problem.doses` has tables of different lengths.")
-    is_set = described["is_set"]
-    return Event(described["state"], times, amounts, duration, is_set)
-
-
-def describe_network(network: Network) -> dict[str, Any]:
+def _describe_network(network: Network) -> dict[str, Any]:
     """Return the sizes of a network and its further properties."""
     found: dict[str, Any] = {"inputs": network.inputs, "d": network.outputs}
     found |= {"width": network.width, "depth": network.depth}
@@ -119,7 +163,7 @@ def describe_network(network: Network) -> dict[str, Any]:
     return found
 
 
-def network_from(where: str, described: Mapping[str, Any], most: int) -> Network:
+def _network_from(where: str, described: Mapping[str, Any], most: int) -> Network:
     """Make the described network, which may have no more than `most` weights."""
     values = dict(described)
     inputs, d = values.pop("inputs", 1), values.pop("d", 1)
@@ -139,14 +183,6 @@ def network_from(where: str, described: Mapping[str, Any], most: int) -> Network
         raise ResultError(f"`{where}`: {error}") from None
 
 
-def scales_of(problem: Problem) -> list[dict[str, Any]]:
-    """Return the scales of each network of a problem, in its order."""
-    return [
-        {name: np.asarray(getattr(network, name)) for name in _SCALES}
-        for network in networks_in(problem)
-    ]
-
-
 def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem:
     """Give the networks of a problem their saved scales."""
     networks = networks_in(problem)
@@ -155,13 +191,10 @@ def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem
             f"The problem has {len(networks)} networks, but the file {len(saved)}."
         )
     for network, scales in zip(networks, saved):
-        shapes = {name: getattr(network, name).shape for name in _SCALES}
-        if shapes != {name: scales[name].shape for name in _SCALES}:
+        shapes = {name: getattr(network, name).shape for name in scales}
+        if shapes != {name: each.shape for name, each in scales.items()}:
             raise ResultError("The scales of a network have the wrong sizes.")
-    scaled = [
-        network.scaled(*(scales[name] for name in _SCALES))
-        for network, scales in zip(networks, saved)
-    ]
+    scaled = [network.scaled(**scales) for network, scales in zip(networks, saved)]
     return with_networks(problem, scaled)
 
 
@@ -272,9 +305,9 @@ def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation 
         networks = described.get("networks", {})
         where = "problem.networks.{}"
         model = model.with_networks(
-            {n: network_from(where.format(n), a, most) for n, a in networks.items()}
+            {n: _network_from(where.format(n), a, most) for n, a in networks.items()}
         )
-        model = with_driving(model, described) if "inputs" in described else model
+        model = _with_driving(model, described) if "inputs" in described else model
         return model.blank, model
     initial = described["initial"]
     if initial is not None and initial > most:
@@ -297,13 +330,14 @@ def _describe_equation(model: Equation) -> dict[str, Any] | None:
     found = {"equation": text, "history": past, "observe": observe}
     if model.network_names:
         networks = given_networks(model.blank, model.network_names)
-        found["networks"] = {n: describe_network(net) for n, net in networks.items()}
+        found["networks"] = {n: _describe_network(net) for n, net in networks.items()}
     if not model.inputs and model.doses is None:
         return found
-    inputs = describe_inputs(model.given)
+    inputs = _describe_inputs(model.given)
     if inputs is None:
         return None
-    return {**found, "inputs": inputs, "doses": describe_doses(model.doses)}
+    doses = () if model.doses is None else model.doses.events
+    return {**found, **_DRIVING.write({"inputs": inputs, "doses": doses})}
 
 
 def _describe_module(module: Any) -> dict[str, Any] | None:
@@ -314,7 +348,7 @@ def _describe_module(module: Any) -> dict[str, Any] | None:
     if name is None:
         return None
     if name in _OF_NETWORK:
-        arguments = describe_network(module.network)
+        arguments = _describe_network(module.network)
         return {"class": name, "shapes": {}, "arguments": arguments}
     values = {field.name: getattr(module, field.name) for field in fields(module)}
     arrays = {key: v for key, v in values.items() if is_parameter(v)}
@@ -332,7 +366,7 @@ def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
         raise ResultError(f"`{where}.class` is {name!r}, which is not of this package.")
     shapes = {key: shape.tolist() for key, shape in described["shapes"].items()}
     if name in _OF_NETWORK:
-        return _OF_NETWORK[name](network_from(where, arguments, most))
+        return _OF_NETWORK[name](_network_from(where, arguments, most))
     sizes = [math.prod(shape) for shape in shapes.values()]
     if max(sizes, default=0) > most or min(sizes, default=0) < 0:
         raise ResultError(f"`{where}` has larger arrays than the file has numbers for.")
