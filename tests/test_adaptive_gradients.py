@@ -120,9 +120,6 @@ def test_a_long_solution_gets_more_rows():
     np.testing.assert_allclose(found, ravel_pytree(slopes)[0], rtol=1e-5)
 
 
-# Where there is no solution.
-
-
 @pytest.mark.parametrize("gradient", [dd.Discrete(), dd.Forward()])
 def test_no_solution_is_a_sentence_outside_and_nan_inside(gradient):
     negative = dd.Delay(lambda t, x: 1.0 - 0.5 * t)  # from t = 2 on
@@ -133,9 +130,6 @@ def test_no_solution_is_a_sentence_outside_and_nan_inside(gradient):
     method = loss, gradient, AdaptiveEngine(dd.Tsit5()), AdaptiveRoom()
     value, slopes = loss_and_gradient(problem, target, T, *method)
     assert np.isnan(value) and np.all(np.isnan(ravel_pytree(slopes)[0]))
-
-
-# What is refused.
 
 
 @pytest.mark.parametrize("gradient", [dd.Adjoint(), dd.Published()])
@@ -161,9 +155,6 @@ def test_what_needs_a_grid_is_refused():
     loss = dd.Integral(nodes="solver")
     with pytest.raises(ValueError, match="solved with fixed steps. Give a number of"):
         dd.value_and_grad(of_state(), DATA, loss=loss)
-
-
-# Gradient descent.
 
 
 @pytest.mark.slow

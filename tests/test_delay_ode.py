@@ -1,7 +1,10 @@
-"""`DelayODE` inside torch: trajectories, gradients by autograd, batches, training."""
+"""`DelayODE` inside torch: trajectories, gradients by autograd, batches, training, and
+the examples with torch."""
 
 import copy
 import functools
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -204,3 +207,24 @@ def test_it_trains_with_torchs_own_optimiser_and_loader():
             optimiser.step()
     assert abs(model.tau.item() - 0.97) < 0.01
     assert abs(model.rhs.theta_0.item() - 2.0) < 0.05
+
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run_example(name):
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]()
+
+
+def test_a_torch_module_in_and_a_torch_module_out(capsys):
+    found = run_example("torch_fit")
+    assert abs(found["tau"] - 1) < 0.02 and found["error"] < 0.2
+    assert "crowding" in capsys.readouterr().out
+
+
+def test_a_plain_torch_training_loop(capsys):
+    found = run_example("torch_training_loop")
+    assert list(found) == ["tau", "rhs.beta", "rhs.gamma"]
+    for value, true in zip(found.values(), (1.5, 2.0, 1.0)):
+        assert abs(value - true) < 0.03
+    assert "epoch  60" in capsys.readouterr().out

@@ -37,9 +37,6 @@ def fitted_again(found):
     )
 
 
-# Input
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -106,9 +103,6 @@ def test_the_command_line_speaks_of_its_options(tmp_path, capsys):
     assert "`q` stands in no term" in said
 
 
-# The parts of the search
-
-
 @pytest.fixture(scope="module")
 def exact_fits():
     """Fits of products to the delayed logistic equation."""
@@ -170,9 +164,6 @@ def test_predicted_moves_come_true(exact_fits):
         # and back again: of the larger structure, what the removal costs.
         back = {m.structure: m for m in moves_from(exact, after, pairs, 30.0)}[TRUE]
         assert abs(back.predicted - fit.score) < 1.0
-
-
-# The whole
 
 
 @pytest.fixture(scope="module")

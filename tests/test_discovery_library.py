@@ -178,9 +178,6 @@ def test_terms_without_a_value_change_with_their_delays():
             assert set(terms[j].delays) == {rank[own] for own in term.delays}
 
 
-# Sizes of parameters
-
-
 @pytest.mark.parametrize(
     ("term", "powers"),
     [

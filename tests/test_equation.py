@@ -143,8 +143,6 @@ def test_without_a_delay_tau_need_not_be_given():
     assert dd.equation("x' = -x / tau").required == ("b", "tau")
 
 
-# Names that stand in several places.
-
 TIED = dd.equation(LOGISTIC + "; x(t<=0) = K / 2 + a * t + tau", observe="s * x / K")
 
 

@@ -83,8 +83,6 @@ def test_initial_may_be_a_function_of_the_problem():
         dd.Problem(rhs, history, 1.0, initial=dd.Constant)
 
 
-# Switches in time.
-
 VALUES = dict(T_1=3.0, d=2.0, tau=0.5, lag=1.25)
 
 

@@ -85,8 +85,6 @@ def solve_on(problem, solver, mesh) -> MeshPath:
     return solve_mesh(problem, solver, mesh, "forward")
 
 
-# Order.
-
 T = 5.0
 CASES = {
     "one delay": dict(k=1),
@@ -150,9 +148,6 @@ def test_order_where_a_delay_is_shorter_than_every_step(solver):
     at_nodes, between = errors_at(problem, exact, solver, step, True)
     assert order(at_nodes) == pytest.approx(solver.order, abs=0.2)
     assert order(between) == pytest.approx(solver.order, abs=0.2)
-
-
-# Accuracy.
 
 
 def derivative(problem, T, times, q, step=1e-3):
@@ -315,9 +310,6 @@ def test_the_derivative_at_round_numbers():
     np.testing.assert_allclose(gradient, gradient_beside, rtol=0, atol=1e-4 * scale)
 
 
-# Limits.
-
-
 def test_delays_of_every_size():
     """From 1e-9 of the record to 1e6 times the record: all loops end, and a delay that
     is too short or too long to matter does not matter."""
@@ -380,9 +372,6 @@ def test_rows_of_a_mesh_whose_delays_are_much_longer_than_the_record():
     mesh = mesh_of(problem, T, RK4, 0.05, 512)
     needed = int(mesh.rows_needed(jnp.asarray(mover_values(problem))))
     assert needed <= mesh.rows_in(mover_values(problem)) < needed + 20
-
-
-# Inside compiled programs.
 
 
 def solve_traced(delays):

@@ -243,8 +243,7 @@ TRUE_NOISE = {
 def test_derivatives_of_the_likelihood_are_those_of_differences(word):
     """Of values that were measured, and of some that are only known to be below 11."""
     t, noise = np.linspace(0, 10, 30), TRUE_NOISE[word]
-    truth = MODEL.problem(TRUTH | {"K": 20.0, "b": 8.0})
-    f = np.asarray(dd.solve(truth, T=10)(t))
+    f = np.asarray(dd.solve(MODEL.problem(TRUTH | {"K": 20.0, "b": 8.0}), T=10)(t))
     y = noise.draw(f, np.asarray(noise.eta()), np.random.default_rng(0))
     data = dd.Data(t, np.maximum(y, 11.0), below=y < 11.0)
     assert data.below is not None and 3 < data.below.sum() < 20

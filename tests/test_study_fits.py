@@ -161,10 +161,8 @@ def test_joint_names_of_components():
     local = free_parameters(two.problem(k=1.0, tau=1.0, b=[1.0, 2.0]), None)[0]
     is_own = [name.startswith("b") for name in local.names]
     joint = joint_parameters(local, ("low", "high"), is_own, ({}, {}))
-    assert joint.free.names == (
-        *("k", "b[0]@low", "b[0]@high", "b[1]@low", "b[1]@high"),
-        "tau",
-    )
+    names = ("k", "b[0]@low", "b[0]@high", "b[1]@low", "b[1]@high", "tau")
+    assert joint.free.names == names
     assert joint.free.index("b[1]@high") == 4
     np.testing.assert_array_equal(joint.local(np.arange(6.0), 1), [0.0, 2.0, 4.0, 5.0])
 
@@ -186,10 +184,8 @@ def test_bad_studies_are_refused():
     bad([LOW, HIGH], "fitted by least squares", optimizer=dd.Adam())
     bad([LOW, HIGH], "is for one data set", history="auto")
     bad([LOW, HIGH], "is for one data set", history="spline")
-    bad(
-        [dd.Experiment(LOW.data, values={"z": 1.0}, label="a"), HIGH],
-        "There is no parameter 'z'",
-    )
+    unknown = dd.Experiment(LOW.data, values={"z": 1.0}, label="a")
+    bad([unknown, HIGH], "There is no parameter 'z'")
     with_sd = dd.Experiment(LOW.data.with_fields(sd=0.1), label="a")
     bad([with_sd, HIGH], "have standard deviations", dd.DataError)
     with pytest.raises(ValueError, match="without @"):

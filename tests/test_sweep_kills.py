@@ -159,9 +159,6 @@ def test_a_process_that_would_begin_while_all_end():
     processes.end()
 
 
-# Executors of others
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["out", None])
 def test_a_pool_of_python(tmp_path, folder):

@@ -403,9 +403,6 @@ def test_an_error_of_all_fits_is_that_of_the_call(tmp_path, data, method):
         dd.fit_many(start(), data, retry_failed=True)
 
 
-# What a folder knows its model by
-
-
 def rate(x, y, tau, t, r=1.0):
     return -r * scaled(y)
 

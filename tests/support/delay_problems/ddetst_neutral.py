@@ -10,7 +10,7 @@ import numpy as np
 
 import ddefind as dd
 
-from .known import Known, after, stack
+from .known import Known, after, stack, table
 
 
 def _delay(function) -> dd.Delay:
@@ -100,22 +100,19 @@ def _H2(strength):
     return dd.Problem(rhs, _line(0.0, 1.0), _delay(lambda t, x: t - t * x[0] ** 2))
 
 
+# Times, each with the state.
+_PREY = """
+0.5 1.2719569705001368 1.5 0.3735315894238088 2.5 1.0932029761399822
+5.2 0.633318330238452 10.3 0.9559718407710885 20.4 0.5722059679307643
+30.6 0.816249783975095 40 0.8044138361971273
+"""
 PROBLEMS = [
     Known(
         "E1",
         "constant delay",
         dd.Problem(_E1, _line(2.0, 1.0), dd.Delay(1.0, slope=True)),
         40.0,
-        values={
-            0.5: [1.2719569705001368],
-            1.5: [0.3735315894238088],
-            2.5: [1.0932029761399822],
-            5.2: [0.633318330238452],
-            10.3: [0.9559718407710885],
-            20.4: [0.5722059679307643],
-            30.6: [0.816249783975095],
-            40: [0.8044138361971273],
-        },
+        values=table(_PREY, 1),
     ),
     Known(
         "E2",
