@@ -356,7 +356,7 @@ def _solver(settings: FitSettings) -> Any:
     if settings.solver in (None, "auto"):
         return "auto"
     # The words of solvers are the names of their classes in small letters.
-    names = {name.lower(): name for name in dd.__all__}
+    names = {name.lower(): name for name in dir(dd)}
     solver = getattr(dd, names[settings.solver])
     return solver() if settings.rtol is None else solver(rtol=settings.rtol)
 

@@ -173,9 +173,9 @@ def study_csv(
 def _curve(fit: "dd.Estimate | dd.FitResult", group: str) -> str:
     """Return the fitted curves and their bands as the text of a CSV file, with times as
     in the source of the data. In a study the column `group` names the experiment."""
-    views = fit.experiments
-    rows = []
-    for label, one in (views or {None: fit}).items():
+    views, rows = fit.experiments, []
+    shown: dict[Any, Any] = dict(views) or {None: fit}
+    for label, one in shown.items():
         t = np.linspace(one.time_zero, one.data.T, dd.plots.CURVE_POINTS)
         x = dd.plots.learned_curve(one, t)
         columns = dict(zip(one.data.names, x.T))

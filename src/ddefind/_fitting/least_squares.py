@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import numpy as np
@@ -219,11 +219,11 @@ def _setup(task: FitTask, options: FitOptions, workers: int) -> FitSetup:
     steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
     solver = default_solver(task.problem, options.solver)
     how = solver, steps, task.seed, workers
-    given: Any = task.problems, task.data, task.settings
+    data, settings = task.data, task.settings
     if len(task.problems) > 1:
-        setup, _ = make_study_setup(*given, task.known, *how)
+        setup, _ = make_study_setup(task.problems, data, settings, task.known, *how)
     else:
-        setup, _ = make_setup(task.problem, *given[1:], *how)
+        setup, _ = make_setup(task.problem, data, settings, *how)
     return replace(setup, equations=task.equations)
 
 

@@ -16,7 +16,6 @@ from typing import (
 import numpy as np
 
 from .._data.data import Data, DataStack, check_sizes, data_set, joined
-from .._data.study_data import Records
 from .._engine.runge_kutta import AbstractIntegrator
 from .._equation.equation import Equation
 from .._loss.gradients import AbstractGradient, check_data
@@ -59,7 +58,7 @@ Item = TypeVar("Item")
 @dataclass(frozen=True)
 class FitTask:
     """One fit: the problem of each experiment, and their data. A fit to one data set
-    has one experiment.
+    has one experiment; `data` are then a `Data`, and else a `StudyData`.
 
     `parameters` are the settings of the parameters by name, with those that the
     `equations` imply, and `starts` are start values of this fit alone; `known` are the
@@ -67,7 +66,7 @@ class FitTask:
     `equations` are the texts that the problems were made of, if they were."""
 
     problems: tuple[Problem, ...]
-    data: Records
+    data: Any
     parameters: Mapping[str, Any] | None
     seed: int
     equations: tuple[Equation, ...] = ()
@@ -121,13 +120,14 @@ class FitTasks(Sequence[FitTask]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"There are {len(self)} fits; {index} is outside.")
         number = int(index) % len(self)
-        problem, data, starts = (
-            given[number if len(given) > 1 else 0]
-            for given in (self.problems, self.sets, self.starts)
-        )
+
+        def own(given: Sequence[Any]) -> Any:
+            return given[number if len(given) > 1 else 0]
+
+        problems, data, starts = (own(self.problems),), own(self.sets), own(self.starts)
         equations = () if self.equation is None else (self.equation,)
         seed = self.seed + number
-        return FitTask((problem,), data, self.parameters, seed, equations, starts)
+        return FitTask(problems, data, self.parameters, seed, equations, starts)
 
     @property
     def has_random_starts(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from .._data.data import Data
-from .._data.study_data import Records, each_part, experiment_labels
+from .._data.study_data import each_part, experiment_labels
 from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import Solution
 from .._inference.assessment import Assessment, has_fit, is_rejected
@@ -104,8 +104,8 @@ class Estimate(AbstractFit):
         return self.uncertainty.setup
 
     @cached_property
-    def data(self) -> Records:
-        """The data, with their own times."""
+    def data(self) -> Any:
+        """The data, with their own times: a `Data`, or those of a study."""
         data = self.setup.data
         return data.later(self.time_zero) if isinstance(data, Data) else data
 

@@ -148,7 +148,7 @@ def _with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
         if len({len(each.numbers) for each in quantities}) > 1:
             raise ResultError("`problem.doses` has tables of different lengths.")
         names |= {each.name for each in quantities}
-    values = {name: jnp.asarray(np.nan) for name in sorted(names - {None})}
+    values = {name: jnp.asarray(np.nan) for name in sorted(filter(None, names))}
     has_initial = bool(model.lines.of("initial"))
     return model.with_doses(Doses(values, events, len(model.states), has_initial))
 

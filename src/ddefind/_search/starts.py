@@ -270,7 +270,8 @@ def match_starts(
     priors = setup.model.priors if setup.has_networks else None
 
     def match(block: Any, _: np.ndarray) -> Any:
-        found = match_block(setup.model, *block, priors)
+        starts, boxes, curves = block
+        found = match_block(setup.model, starts, boxes, curves, priors)
         return found.theta, found.status, np.asarray(found.normal.gram)[:, 0, 0]
 
     rows = theta, box, targets
