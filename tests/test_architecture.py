@@ -276,7 +276,7 @@ def questions(path: Path) -> list[str]:
                 names = {name} & set(OWN_MATTER)
         homes = OWNERS | OWN_MATTER | dict.fromkeys(TELLING, "_inference")
         if any(folder not in homes.get(name, "").split() for name in names):
-            found.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+            found.append(f"{path.name}: {ast.unparse(node)}")
     return found
 
 

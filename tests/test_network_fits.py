@@ -17,7 +17,7 @@ from ddefind._search.levenberg_marquardt import PROBABLE
 from ddefind._search.make_setup import make_setup, make_study_setup
 from ddefind._search.normal_equations import normal_equations, work_buffer
 from ddefind._search.setup import effective_count
-from ddefind._search.squares import ScaledRows
+from ddefind._search.squares import ScaledRows, Squares
 from support.fits import Options
 from support.method_of_steps import method_of_steps
 
@@ -87,7 +87,7 @@ def test_stored_rows_give_the_normal_equations(data):
     how = None, ({}, {}), dd.RK4(), 10
     for setup in (alone, make_study_setup(problems, together, *how)[0]):
         model, points = setup.model, setup.points(np.array([0.1]))
-        assert model.misfit.stores_rows
+        assert isinstance(model.misfit, Squares) and model.misfit.stores_rows
         theta = jnp.asarray(setup.guess)
         capacity = model.engine.capacity(10, setup.data.T)
 

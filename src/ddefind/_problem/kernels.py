@@ -89,14 +89,15 @@ class AbstractKernel(AbstractDistributedDelay, AbstractTerm):
     rule: eqx.AbstractClassVar[str]
     latex: eqx.AbstractClassVar[str]
     nodes: eqx.AbstractClassVar[tuple[int, int] | None]
-    # The mean and the standard deviation of the delays.
     mean: eqx.AbstractVar[Any]
-    sd: eqx.AbstractVar[Any]
-    # Where the numbers are known: whether they are impossible.
-    is_impossible: eqx.AbstractVar[Any]
 
     def __check_init__(self):
         self.check()
+
+    @property
+    @abc.abstractmethod
+    def is_impossible(self) -> Any:
+        """Whether the numbers, where they are known, are impossible."""
 
     @property
     def kernel(self):
@@ -266,6 +267,9 @@ class UniformDelay(AbstractKernel):
     nodes: ClassVar[tuple[int, int] | None] = None
     rate: ClassVar[float] = np.inf
     stages: ClassVar[int] = 0
+
+    def __init__(self, low: Any, high: Any):
+        self.low, self.high = low, high
 
     @property
     def mean(self):
