@@ -24,7 +24,7 @@ MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 112}
 # The folders that use the package, and how many names they import that are not public.
 SATELLITES, MOST_PRIVATE_NAMES = (
     ("_cli", "_discovery", "_sweeps", "paper", "torch"),
-    107,
+    115,
 )
 PARTS = parts()
 FILES = sorted(SOURCE.rglob("*.py"))
