@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # The release that the tests run with. Newer ones should work as well.
 TORCH ?= torch==2.13.0
 STUDIES := delay_gradient fit_quality mid_cycle interval_coverage experiments process_noise noise_models \
-	paper_claims paper_page conformance
+	distributed_delays paper_claims paper_page conformance
 
 .PHONY: demo docs test test-slow test-float32 lint bench studies clean
 

@@ -30,17 +30,12 @@ class System:
     def solution(self) -> Callable[[np.ndarray], np.ndarray]:
         """The states at any times from 0 to the end of the transient and a record
         beyond it."""
-        start = np.array(self.start)
-        tau = self.true["tau"]
-        return method_of_steps(
-            lambda x, y, tau, t: self.rhs(x, y[0], self.true),
-            lambda t: start,
-            start,
-            [tau],
-            [],
-            self.transient + self.T,
-            1e-9,
-        )
+
+        def rhs(x, y, tau, t):
+            return self.rhs(x, y[0], self.true)
+
+        end = self.transient + self.T
+        return method_of_steps(rhs, self.start, [self.true["tau"]], end, 1e-9)
 
 
 def _logistic(x, y, p):

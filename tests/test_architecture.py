@@ -24,7 +24,7 @@ MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 112}
 # The folders that use the package, and how many names they import that are not public.
 SATELLITES, MOST_PRIVATE_NAMES = (
     ("_cli", "_discovery", "_sweeps", "paper", "torch"),
-    115,
+    110,
 )
 PARTS = parts()
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -236,3 +236,49 @@ def test_importing_the_package_decides_the_precision(before):
     """Before any of its names is used, and whichever is imported first."""
     code = f"{before}; assert jax.numpy.ones(1).dtype == 'float64'"
     python("-c", code, unset=["JAX_ENABLE_X64"])
+
+
+# The kinds of misfit, system and study, each with the folders that own it; what else
+# would tell them apart; and what only their folder asks of them.
+OWNERS = {"Squares": "_search", "Likelihood": "_search", "OneExperiment": "_search"}
+OWNERS |= {"Experiments": "_search", "Undisturbed": "_inference", "StudyData": "_data"}
+OWNERS |= {
+    "Disturbed": "_inference",
+    "ProcessNoise": "_shooting",
+    "Given": "noise _search",
+}
+TELLING = {"likelihood", "process", "joint", "study"}
+OWN_MATTER = {"is_robust": "_search", "stores_rows": "_search"}
+OWN_MATTER |= {"weights_are_absolute": "_search"}
+
+
+def last_name(node: ast.AST) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def questions(path: Path) -> list[str]:
+    """What a file asks about the kind of a misfit, a system or a study that another
+    folder owns: by class, by None, by the name of an attribute."""
+    folder, found = path.relative_to(SOURCE).parts[0], []
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: set[str] = set()
+        match node:
+            case ast.Call(func=ast.Name("isinstance" | "issubclass"), args=[_, kinds]):
+                names = {last_name(each) for each in ast.walk(kinds)} & set(OWNERS)
+            case ast.MatchClass(cls=kind):
+                names = {last_name(kind)} & set(OWNERS)
+            case ast.Call(func=ast.Name("getattr" | "hasattr"), args=[_, name, *_]):
+                names = {getattr(name, "value", "")} & {*TELLING, "experiments"}
+            case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[other]):
+                if getattr(other, "value", "") is None:
+                    names = {last_name(node.left)} & TELLING
+            case ast.Attribute(attr=name):
+                names = {name} & set(OWN_MATTER)
+        homes = OWNERS | OWN_MATTER | dict.fromkeys(TELLING, "_inference")
+        if any(folder not in homes.get(name, "").split() for name in names):
+            found.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+def test_nobody_asks_which_misfit_system_or_study_a_fit_has():
+    assert [each for path in FILES for each in questions(path)] == []

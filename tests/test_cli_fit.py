@@ -299,7 +299,8 @@ def test_interrupted_with_something_found(monkeypatch, capsys):
     monkeypatch.setattr(
         ddefind._fitting.least_squares,
         "search",
-        lambda *given: search(*given[:3], interrupt),  # after the first look
+        # It ends after the first look.
+        lambda setup, starts, seed, _: search(setup, starts, seed, interrupt),
     )
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     assert "Interrupted; the best point so far is kept." in capsys.readouterr().out

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support import kernel_reference
 from support.collocation import reference
 
 RATE, MEAN = 1.3, 1.0
@@ -64,6 +65,78 @@ def test_the_inversion_is_that_of_an_ordinary_equation_for_shape_one():
     times = TIMES[::6]
     exact = ((vectors[0] * weights) * np.exp(np.outer(times, rates))).sum(1).real
     np.testing.assert_allclose(invert(1.0, times)[0], exact, atol=1e-13)
+
+
+def bent(x, y):
+    """The slope -1.2 y (1 + 0.3 x), and its derivatives for x and y."""
+    return -1.2 * y * (1 + 0.3 * x), -0.36 * y, -1.2 * (1 + 0.3 * x)
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [
+        ("lognormal", 0.5),
+        ("lognormal", 1.0),
+        ("weibull", 0.6),
+        ("weibull", 2.3),
+        ("inverse_gaussian", 0.5),
+        ("inverse_gaussian", 1.0),
+    ],
+)
+def test_kernels_agree_with_a_quadrature(word, other):
+    """With a density that is infinite at 0, and with long tails."""
+    times, theta = np.arange(1, 13) / 2, np.array([1.0, other])
+
+    def exact(numbers):
+        law = kernel_reference.distribution(word, *numbers)
+        return kernel_reference.solve(bent, law, times)
+
+    model = dd.equation(f"x' = -1.2 * delay(x, {word}(m, p)) * (1 + 0.3 * x)")
+
+    def states(numbers):
+        problem = model.problem(m=numbers[0], p=numbers[1], b=1.0)
+        solution = dd.solve(problem, 6.0, dd.Tsit5(1e-8), differentiate="forward")
+        return solution(times)[:, 0]
+
+    at = jnp.array(theta)
+    assert np.abs(states(at) - exact(theta)).max() < 1e-6
+    found = np.asarray(jax.jit(jax.jacfwd(states))(at)).T
+    for j in (0, 1):
+        expected = kernel_reference.derivative(exact, theta, j)
+        assert np.abs(found[j] - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+def test_the_reference_by_quadrature_agrees_with_laplace_inversion():
+    times = TIMES[:8:3]
+    found = kernel_reference.solve(
+        lambda x, y: (-RATE * y, 0 * x, 0 * x - RATE),
+        kernel_reference.distribution("gamma", MEAN, 1.4),
+        times,
+    )
+    np.testing.assert_allclose(found, invert(1.4, times)[0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "tau",
+    [
+        dd.GammaDelay(1.5, 3.2),
+        dd.LogNormalDelay(1.5, 0.7),
+        dd.WeibullDelay(1.5, 0.7),
+        dd.WeibullDelay(1.5, 4.0),
+        dd.InverseGaussianDelay(1.5, 0.7),
+    ],
+)
+def test_kernels_have_the_moments_and_shares_of_scipy(tau):
+    law = kernel_reference.distribution(tau.word, *map(float, jax.tree.leaves(tau)))
+    assert float(tau.mean) == pytest.approx(law.mean())
+    assert float(tau.sd) == pytest.approx(law.std())
+    s = np.array([1e-3, 0.3, 1.5, 4.0])
+    np.testing.assert_allclose(tau.share(s), law.cdf(s), rtol=1e-9, atol=1e-15)
+    low, high = tau.span()
+    np.testing.assert_allclose(tau.place(tau.delay(0.7 * high)), 0.7 * high)
+    assert law.cdf(float(tau.delay(low))) + law.sf(tau.memory) < 1e-8
+    delays, weights = map(np.asarray, tau.quadrature())
+    assert weights @ np.exp(-delays) == pytest.approx(law.expect(lambda s: np.exp(-s)))
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.5), (0.4, 0.5), (0.3, 2.0)])

@@ -58,10 +58,12 @@ x' = |uniform(low = 1, high = 2) * x
   uniform(low, high)) only. To multiply, write uniform * (...).
 x' = |delay(1 - x)
   delay(...) needs a state and a distribution of delays: write delay(x, gamma(mean,
-  shape)) or delay(x, uniform(low, high)). To multiply, write delay * (...).
+  shape)), or with another distribution: uniform(low, high), lognormal(mean, sd),
+  weibull(mean, shape), inverse_gaussian(mean, sd). To multiply, write delay * (...).
 x' = delay(x, |tau)
-  A distribution of delays is gamma(mean, shape) or uniform(low, high). For a single
-  delay write x(t - tau).
+  A distribution of delays is gamma(mean, shape), uniform(low, high), lognormal(mean,
+  sd), weibull(mean, shape) or inverse_gaussian(mean, sd). For a single delay write
+  x(t - tau).
 x' = 1 + delay(|x * y, gamma(1, 2)); y' = 1
   delay(...) is the mean of a state over the past: write a state here. The mean of a
   formula is not known.
@@ -83,6 +85,11 @@ x' = delay(x, uniform(0, |f)); f = 2 * x
   'f', which needs the state 'x'.
 x' = delay(x, |gamma(1, 0.5))
   A gamma distribution of delays needs a positive mean and a shape of at least 1.
+x' = delay(x, |weibull(1, 0.4))
+  A Weibull distribution of delays needs a positive mean and a shape of at least 0.5.
+x' = delay(x, |lognormal(sd = 1 + 1.5, mean = 1))
+  A lognormal distribution of delays needs a positive mean, and a positive standard
+  deviation of at most twice the mean.
 x' = delay(x, |uniform(2, a)); a = 2
   A uniform distribution of delays needs 0 <= low < high.
 x' = exp(x |= 2)

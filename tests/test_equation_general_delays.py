@@ -145,6 +145,9 @@ def test_only_the_delay_of_a_slope_is_neutral():
         ("gamma(m, k)", "gamma(mean = m, shape = k)"),
         ("gamma(m, half)", "gamma(mean = m, shape = k / 2 + 2)"),
         ("uniform(m, k)", "uniform(m, k)"),
+        ("lognormal(sd = k / 2, mean = m)", "lognormal(mean = m, sd = k / 2)"),
+        ("weibull(m, k)", "weibull(mean = m, shape = k)"),
+        ("inverse_gaussian(m, k - 1)", "inverse_gaussian(mean = m, sd = k - 1)"),
         ("uniform(high = k, low = m)", "uniform(m, k)"),
         ("uniform(0, 2 * k)", "uniform(0, 2 * k)"),
     ],
@@ -156,9 +159,11 @@ def test_a_delay_may_be_distributed(kernel, key):
     problem = model.problem(beta=2.0, m=1.5, k=4.0)
     (leaf,) = problem.tau.values()
     assert list(problem.tau) == [key]
-    kind = dd.GammaDelay if kernel.startswith("gamma") else dd.UniformDelay
-    expected = kind(0.0, 8.0) if "2 * k" in kernel else kind(1.5, 4.0)
-    assert eqx.tree_equal(leaf(), expected)
+    first = 0.0 if "uniform(0" in kernel else 1.5
+    second = {"2 * k": 8.0, "k / 2": 2.0, "k - 1": 3.0}
+    numbers = first, next((second[text] for text in second if text in kernel), 4.0)
+    assert leaf().word == kernel.split("(")[0]
+    np.testing.assert_array_equal(jax.tree.leaves(leaf()), numbers)
     at = slope(problem, [1.0, 2.0], {key: [10.0, 20.0]})
     np.testing.assert_allclose(at, [40 - 6.0, 1.0])
     assert dd.equation(str(model)) == dd.equation(text)
@@ -262,6 +267,11 @@ def test_switches_beside_the_new_delays():
             r"\int_{0}^{\infty} \mathrm{Gamma}\left(s; m, k\right) \, x(t - s) \, ds",
         ),
         (
+            "delay(x, inverse_gaussian(m, k)) * k",
+            r"\int_{0}^{\infty} \mathrm{InverseGaussian}\left(s; m, k\right) \, "
+            r"x(t - s) \, ds \, k",
+        ),
+        (
             "delay(x, uniform(1, a))^2",
             r"\left(\frac{1}{a - 1} \int_{1}^{a} x(t - s) \, ds\right)^{2}",
         ),
@@ -315,6 +325,8 @@ def test_an_equation_may_have_no_parameter():
         ("x' = delay(x, gamma(2 * m, k + 1)) - m * k", set(), set()),
         ("x' = delay(x, uniform(low, high))", {"low", "high"}, set()),
         ("x' = delay(x, uniform(1, low + high))", set(), set()),
+        ("x' = delay(x, lognormal(m, k))", {"m", "k"}, set()),
+        ("x' = delay(x, weibull(m, k)) * m", {"m"}, {"k"}),
     ],
 )
 def test_delays_and_shapes_are_known(text, delays, shapes):

@@ -15,13 +15,9 @@ from ddefind._search import explore
 from ddefind._search.batches import score
 from ddefind._search.levenberg_marquardt import PROBABLE
 from ddefind._search.make_setup import make_setup, make_study_setup
-from ddefind._search.normal_equations import (
-    ScaledRows,
-    normal_equations,
-    row_equations,
-    work_buffer,
-)
+from ddefind._search.normal_equations import normal_equations, work_buffer
 from ddefind._search.setup import effective_count
+from ddefind._search.squares import ScaledRows
 from support.fits import Options
 from support.method_of_steps import method_of_steps
 
@@ -91,7 +87,7 @@ def test_stored_rows_give_the_normal_equations(data):
     how = None, ({}, {}), dd.RK4(), 10
     for setup in (alone, make_study_setup(problems, together, *how)[0]):
         model, points = setup.model, setup.points(np.array([0.1]))
-        assert model.stores_rows
+        assert model.misfit.stores_rows
         theta = jnp.asarray(setup.guess)
         capacity = model.engine.capacity(10, setup.data.T)
 
@@ -99,7 +95,7 @@ def test_stored_rows_give_the_normal_equations(data):
         def equations(theta, model=model, points=points, capacity=capacity):
             steps = model.steps(theta, 10, points.times[-1], capacity)
             memory = work_buffer(model, theta, steps, capacity)
-            rows = row_equations(model, theta, points, steps, memory)[0]
+            rows, _ = model.misfit.linearise(model, theta, points, steps, memory)
             expected = normal_equations(model, theta, points, steps, memory)[0]
             return rows.equations(jnp.array(True)), expected
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 import ddefind as dd
 from ddefind._fitting.read_tasks import with_noise_of
-from ddefind._inference.fitted_noise import FittedNoise, noise_interval
+from ddefind._search.likelihood import FittedNoise, noise_interval
 from ddefind.noise._gaussian import AbstractGaussian
 from support.fits import Options, reloaded, unchecked
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of

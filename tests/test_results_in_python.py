@@ -113,7 +113,8 @@ def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
 @pytest.mark.parametrize("epochs", [None, 2])
 def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
     problem = MODEL.with_history("affine").problem(k=1.0, a=0.0, b=1.0, tau=1.5)
-    fit = dd.fit(problem, DATA, **(NEAR if epochs is None else {"epochs": epochs}))
+    method: Any = NEAR if epochs is None else {"epochs": epochs}
+    fit = dd.fit(problem, DATA, **method)
     loaded = reloaded(fit, tmp_path, type(fit))
     assert str(loaded) == str(fit)
     assert repr(loaded.model) == repr(fit.model) == repr(MODEL.with_history("affine"))
@@ -125,7 +126,7 @@ def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
 def test_wrong_arguments_are_answered(fit):
     def refused(match, kind: Any = ValueError, model: Any = MODEL, **options: Any):
         with pytest.raises(kind, match=match):
-            dd.fit(model, **({"data": DATA} | options))
+            dd.fit(model, options.pop("data", DATA), **options)
 
     refused("`parameters` maps names .* but got 5", TypeError, parameters=5)
     refused("`seed` must be an integer from 0 on, but got 'a'", seed="a")

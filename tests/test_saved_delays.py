@@ -211,7 +211,7 @@ def refused(folder, content, message):
         ({"tolerances": {"rtol": 1e-6}}, "`tolerances.atol` is missing"),
         ({"tolerances": None}, "`tolerances` is None, but `solver` is Radau"),
         ({"solver": "RK4"}, "but `solver` is RK4"),
-        ({"solver": "Rodas"}, "`solver` must be one of .*Tsit5, Radau, not Rodas"),
+        ({"solver": "Rodas"}, "`solver` must be one of .*DOP853, Radau, not Rodas"),
         ({"mesh": True}, "`options.mesh` is true, but Radau has no mesh"),
     ],
 )

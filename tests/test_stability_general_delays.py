@@ -15,6 +15,7 @@ from ddefind._inference.characteristic_roots import (
     rightmost_roots,
 )
 from support.general_fits import MODELS, general_fit
+from support.kernel_reference import distribution
 from support.uncertainties import hand_made_stability
 from test_stability import zeros_beyond
 
@@ -244,10 +245,23 @@ def test_a_delay_of_time_has_no_roots(delay):
         hand_made_stability(model.problem(a=1.0), 0.5, 1.5)
 
 
-@pytest.mark.parametrize("kind, changes", [("gamma", {}), ("neutral", {"c": 0.2})])
+_DISTRIBUTED = "x' = r * x * (1 - delay(x, {}) / K)"
+
+
+@pytest.mark.parametrize(
+    "kind, changes",
+    [
+        ("gamma", {}),
+        ("neutral", {"c": 0.2}),
+        ("lognormal(0.9, 0.5)", {}),
+        ("weibull(0.9, 1.6)", {}),
+        ("inverse_gaussian(0.9, 0.5)", {}),
+    ],
+)
 def test_disturbances_decay_as_the_roots_say(kind, changes):
     """The largest and smallest values of the solution after a small disturbance."""
-    text, truth = MODELS[kind]
+    default = _DISTRIBUTED.format(kind), {"r": 1.2, "K": 2.0}
+    text, truth = MODELS.get(kind, default)
     problem = dd.equation(text).problem(truth | {"b": 2.0 * (1 + 1e-3)} | changes)
     t = np.linspace(3, 12, 3001)
     u = np.asarray(dd.solve(problem, 12.0, dd.Tsit5(rtol=1e-11))(t))[:, 0] - 2.0
@@ -257,3 +271,30 @@ def test_disturbances_decay_as_the_roots_say(kind, changes):
     found = hand_made_stability(problem, 1.5, 2.5).equilibria[0]
     assert growth == pytest.approx(found.growth, rel=0.02)
     assert 2 * np.mean(np.diff(t[peaks])) == pytest.approx(found.period, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "tau",
+    [
+        dd.LogNormalDelay.of([1.5, 0.7]),
+        dd.WeibullDelay.of([1.5, 0.7]),
+        dd.WeibullDelay.of([1.5, 2.5]),
+        dd.InverseGaussianDelay.of([1.5, 0.7]),
+        dd.InverseGaussianDelay.of([1.5, 3.0]),
+    ],
+)
+def test_kernels_have_the_transforms_of_scipy(tau):
+    """On the right they do not depend on where the density is cut off."""
+    law = distribution(tau.word, *(getattr(tau, name) for name in tau.numbers))
+    root, z = rightmost_roots([[0.1]], [[[0.8]]], [tau])[0].real, 0.2 + 1.3j
+    values = [
+        law.expect(lambda s: np.exp(-root * s)),
+        law.expect(lambda s: np.exp(-z * s).real, limit=500),
+        law.expect(lambda s: np.exp(-z * s).imag, limit=500),
+    ]
+    assert root == pytest.approx(0.1 + 0.8 * values[0], abs=1e-7)
+    value, slope = tau.transform(z)
+    assert value == pytest.approx(values[1] + 1j * values[2], abs=1e-7)
+    change = tau.transform(z + 1e-5)[0] - tau.transform(z - 1e-5)[0]
+    assert slope == pytest.approx(change / 2e-5, rel=1e-4)
+    assert abs(value) <= tau.bound(z.real, z.imag) * (1 + 1e-9)

@@ -78,7 +78,13 @@ from ._problem.history import (
     Smooth as Smooth,
 )
 from ._problem.inputs import Input as Input
-from ._problem.kernels import GammaDelay as GammaDelay, UniformDelay as UniformDelay
+from ._problem.kernels import (
+    GammaDelay as GammaDelay,
+    InverseGaussianDelay as InverseGaussianDelay,
+    LogNormalDelay as LogNormalDelay,
+    UniformDelay as UniformDelay,
+    WeibullDelay as WeibullDelay,
+)
 from ._problem.network import Network as Network
 from ._problem.parameters import (
     Fixed as Fixed,

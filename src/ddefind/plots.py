@@ -4,7 +4,7 @@ Each function returns a matplotlib `Figure`: one of pyplot's if pyplot is in use
 figure of the user's axes if `ax` is given. The colours can be told apart by
 colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
-May import: `_problem`, `_engine`, `_figures`.
+May import: `_engine`, `_figures`.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._engine.solution import Solution
+from ._engine.solution import observed
 from ._engine.solve import solve
 from ._figures.chart import (
     curve_series,
@@ -36,7 +36,6 @@ from ._figures.panels import (
     panel_grid,
     show_once,
 )
-from ._problem.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -289,17 +288,4 @@ def _finished(
 def learned_curve(fit: "Estimate | FitResult", t: np.ndarray) -> np.ndarray:
     """Return the learned trajectory at the times `t`, one row per time; of a system
     that is disturbed, the path that it took."""
-    if getattr(fit, "process", None) is not None:
-        return fit.predict(t).mean  # type: ignore
-    return observed(fit.problem, fit.solution, t)
-
-
-def observed(problem: Problem, solution: Solution, t: np.ndarray) -> np.ndarray:
-    """Return the observed quantities of a solution at the times `t`, one row per time:
-    the states, or what `problem.observe` makes of them."""
-    x = solution(t)
-    if problem.observe is not None:
-        import jax
-
-        x = jax.vmap(problem.observe)(x, t)
-    return np.asarray(x)
+    return fit.system.curve(fit, t)

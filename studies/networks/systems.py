@@ -35,16 +35,14 @@ class System:
 
     def solution(self) -> Callable[[np.ndarray], np.ndarray]:
         """The states at any times, by scipy's DOP853 from delay to delay."""
-        start = np.array(self.start)
-        past = self.history or (lambda t: start)
+
+        def rhs(x, y, tau, t):
+            return self.rhs(x, y[0])
+
+        start = self.history(0.0) if self.history else self.start
+        end = (1 + BEYOND) * self.T
         return method_of_steps(
-            lambda x, y, tau, t: self.rhs(x, y[0]),
-            past,
-            np.atleast_1d(past(0.0)),
-            [self.tau],
-            [],
-            (1 + BEYOND) * self.T,
-            1e-9,
+            rhs, np.atleast_1d(start), [self.tau], end, 1e-9, self.history
         )
 
 

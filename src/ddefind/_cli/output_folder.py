@@ -173,7 +173,7 @@ def study_csv(
 def _curve(fit: "dd.Estimate | dd.FitResult", group: str) -> str:
     """Return the fitted curves and their bands as the text of a CSV file, with times as
     in the source of the data. In a study the column `group` names the experiment."""
-    views = fit.experiments if isinstance(fit, dd.Estimate) else {}
+    views = fit.experiments
     rows = []
     for label, one in (views or {None: fit}).items():
         t = np.linspace(one.time_zero, one.data.T, dd.plots.CURVE_POINTS)

@@ -274,7 +274,7 @@ def report(
         if until is not None:
             if not hasattr(fit, "predict"):
                 raise OptionError("`--until`: a fit by gradient descent has no bands.")
-            views = getattr(fit, "experiments", {})
+            views = fit.experiments
             last = _last_time(next(iter(views.values()), fit), until)
         config = result / CONFIG
         settings = config.read_text(encoding="utf-8") if config.is_file() else None

@@ -1,7 +1,7 @@
 """The experiments of a study, and their measurements, one after the other."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias, final
 
@@ -126,8 +126,7 @@ class StudyData:
     @cached_property
     def rows(self) -> np.ndarray:
         """The first row of each experiment, and the first one after it, [parts, 2]."""
-        ends = np.cumsum([0, *map(len, self.parts)])
-        return np.stack([ends[:-1], ends[1:]], axis=1)
+        return rows_of(self)
 
     def cut(self, array: np.ndarray) -> list[np.ndarray]:
         """Return the rows of an array that belong to each experiment."""
@@ -149,6 +148,17 @@ def parts_of(data: Records) -> tuple[Data, ...]:
     return (data,) if isinstance(data, Data) else data.parts
 
 
+def rows_of(data: Records) -> np.ndarray:
+    """Return the first row of each experiment, and the first after it, [parts, 2]."""
+    ends = np.cumsum([0, *map(len, parts_of(data))])
+    return np.stack([ends[:-1], ends[1:]], axis=1)
+
+
+def experiment_labels(data: Records) -> tuple[str, ...]:
+    """Return the labels of the experiments of a study; one data set has none."""
+    return () if isinstance(data, Data) else data.labels
+
+
 def longest_part(data: Records) -> Data:
     """Return the data set with the longest record."""
     return max(parts_of(data), key=lambda part: part.T)
@@ -160,3 +170,8 @@ def each_part(data: Records, array: np.ndarray) -> Iterator[tuple[Data, np.ndarr
         yield data, array
     else:
         yield from zip(data.parts, data.cut(array))
+
+
+def with_parts(data: Records, parts: Sequence[Data]) -> Records:
+    """Replace the data of each experiment."""
+    return parts[0] if isinstance(data, Data) else replace(data, parts=tuple(parts))

@@ -127,14 +127,13 @@ def _with_structure(
 ) -> LeastSquaresModel:
     """Return the model with a structure in its slots, in all experiments."""
 
-    def filled(fixed: Any, *lead: int) -> Any:
-        arrays = [jnp.broadcast_to(a, (*lead, *a.shape)) for a in (chosen, target)]
+    def filled(fixed: Any) -> Any:
+        slots = fixed.rhs.chosen, fixed.rhs.target
+        arrays = [jnp.broadcast_to(a, s.shape) for a, s in zip((chosen, target), slots)]
         return eqx.tree_at(lambda p: (p.rhs.chosen, p.rhs.target), fixed, arrays)
 
-    study = model.experiments
-    if study is not None:
-        study = replace(study, fixed=filled(study.fixed, study.count))
-    return replace(model, fixed=filled(model.fixed), experiments=study)
+    experiments = model.experiments.with_fixed(filled)
+    return replace(model, fixed=filled(model.fixed), experiments=experiments)
 
 
 class Fitted(NamedTuple):

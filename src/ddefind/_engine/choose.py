@@ -11,7 +11,7 @@ or a process that is too fast for it, has a large defect.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -31,7 +31,7 @@ from .adaptive.radau import Radau
 from .adaptive.solution import solve_adaptive, try_adaptive
 from .adaptive.tsit5 import Tsit5
 from .aligned.engine import AlignedEngine
-from .engine import STEPS_PER_RECORD, AbstractEngine, has_switches
+from .engine import STEPS_PER_RECORD, AbstractEngine
 from .mesh.engine import MeshEngine
 from .mesh.mesh import points_of
 from .runge_kutta import RK2, RK4, AbstractIntegrator, AbstractSolver, Euler
@@ -62,7 +62,7 @@ def engine_for(
     most `max_step`."""
     if solver.chooses_steps:
         return AdaptiveEngine(solver, max_step or math.inf)  # type: ignore[arg-type]
-    is_aligned = isinstance(problem.tau, jax.Array) and not has_switches(problem)
+    is_aligned = isinstance(problem.tau, jax.Array) and not problem.has_switches
     if is_aligned and max_step is None:
         return AlignedEngine(solver, problem.has_jump)  # type: ignore[arg-type]
     return _mesh_engine(problem, solver, T, True, max_step)
@@ -93,7 +93,7 @@ def fit_engine(
 
 def _can_align(problem: Problem) -> bool:
     """Whether a grid can be aligned: there is one delay and no switch."""
-    return delay_count(problem.tau) == 1 and not has_switches(problem)
+    return delay_count(problem.tau) == 1 and not problem.has_switches
 
 
 def saved_solver(name: str, tolerances: Mapping[str, Any] | None) -> AbstractIntegrator:
@@ -177,12 +177,16 @@ def default_solver(problem: Problem, solver: Any) -> AbstractIntegrator:
     return solver
 
 
-def adaptive_solver(solver: AbstractIntegrator) -> type[AbstractIntegrator] | None:
+def adaptive_solver(
+    solver: AbstractIntegrator,
+) -> Callable[[], AbstractIntegrator] | None:
     """Return a kind of solver that chooses its steps; None if this one does."""
     return None if solver.chooses_steps else Tsit5
 
 
-def solver_for_stiff(solver: AbstractIntegrator) -> type[AbstractIntegrator] | None:
+def solver_for_stiff(
+    solver: AbstractIntegrator,
+) -> Callable[[], AbstractIntegrator] | None:
     """Return a kind of solver for stiff equations; None if this one is of it."""
     return None if solver.is_for_stiff else Radau
 

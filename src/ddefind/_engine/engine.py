@@ -35,15 +35,6 @@ STEP_SIZES = 5
 CHANGE = 1e-4
 
 
-def has_switches(problem: Problem) -> bool:
-    """Whether the right-hand side jumps, or has a kink, at certain times."""
-    return moving_count(problem) > 0 or bool(problem.known_times)
-
-
-def moving_count(problem: Problem) -> int:
-    return jax.eval_shape(lambda: problem.moving_times).shape[0]
-
-
 class Points(NamedTuple):
     """The values with which a trajectory is compared, ordered by time, and their
     weights."""

@@ -229,3 +229,12 @@ def _evaluate(solution: Solution, t: jax.Array) -> jax.Array:
         return jnp.where(t <= solution.T * (1 + 1e-9), x, jnp.nan)
 
     return one(t) if t.ndim == 0 else jax.vmap(one)(t)
+
+
+def observed(problem: Problem, solution: Solution, t: Any) -> np.ndarray:
+    """Return the observed quantities of a solution at the times `t`, one row per time:
+    the states, or what `problem.observe` makes of them."""
+    x = solution(t)
+    if problem.observe is not None:
+        x = jax.vmap(problem.observe)(x, t)
+    return np.asarray(x)

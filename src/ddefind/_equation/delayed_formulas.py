@@ -422,11 +422,11 @@ def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> 
     """Return the formula of `delay(x, gamma(mean = m, shape = k))`."""
     if len(node.args) != 2:
         hint = " To multiply, write delay * (...)." if len(node.args) == 1 else ""
-        calls = [f"delay(x, {kernel.signature()})" for kernel in KERNELS.values()]
+        first, *others = [kernel.signature() for kernel in KERNELS.values()]
         raise translation.error(
             node,
-            "delay(...) needs a state and a distribution of delays: write "
-            f"{' or '.join(calls)}.{hint}",
+            f"delay(...) needs a state and a distribution of delays: write delay(x, "
+            f"{first}), or with another distribution: {', '.join(others)}.{hint}",
         )
     if translation.place != "equation":
         raise translation.error(
@@ -446,7 +446,8 @@ def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> 
 def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
     function = node.func if isinstance(node, ast.Call) else None
     if not isinstance(function, ast.Name) or function.id not in KERNELS:
-        known = " or ".join(kernel.signature() for kernel in KERNELS.values())
+        *others, last = [kernel.signature() for kernel in KERNELS.values()]
+        known = f"{', '.join(others)} or {last}"
         raise translation.error(
             node,
             f"A distribution of delays is {known}. For a single delay write "

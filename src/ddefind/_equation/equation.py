@@ -397,8 +397,9 @@ def equation(
       state. There may be several delays, with any names, and a delay may be a formula
       of parameters, of t and of states: `x(t - 2 * tau_1)`, `x(t - a / (1 + x))`,
       `x(t / 2)`. `x'(t - tau)` is the slope of the delayed state, and `delay(x,
-      gamma(mean, shape))` or `delay(x, uniform(low, high))` its mean over a
-      distribution of delays. A line `f = ...` gives a formula a name, and
+      gamma(mean, shape))` its mean over a distribution of delays: `gamma`,
+      `uniform(low, high)`, `lognormal(mean, sd)`, `weibull(mean, shape)` or
+      `inverse_gaussian(mean, sd)`. A line `f = ...` gives a formula a name, and
       `f(t - tau)` is its delayed value. `NN(...)`, or a name that begins with `NN_`,
       is an unknown function of its arguments, which a fit learns as a neural network:
       `NN_uptake(x(t - tau))`. Every other name is a parameter. A line

@@ -1,9 +1,11 @@
-"""Histories chosen by the data: `history="auto"` and `history="data"`.
+r"""Histories chosen by the data: `history="auto"` and `history="data"`.
 
 With `"auto"`, fits with several kinds of history are compared. The data see the history
 through one delay only. A history that is too simple for it distorts all estimates; one
-that has more freedom than needed makes them less precise. The choice is by BIC
-(`_inference/fitted_noise.py`), among all minima of all kinds.
+that has more freedom than needed makes them less precise. The choice is by BIC, among
+all minima of all kinds. The BIC is without the terms that all models of the same data
+share, with k as the number of parameters that the data determine:
+$k = \mathrm{tr}\,[(J^T W J + P)^{-1} J^T W J]$ with the weights P of the priors.
 
 With `"data"`, the measured beginning of a record is the past. A smoothing spline
 through the data is taken as the history, and the equation is fitted to the record from
@@ -21,13 +23,14 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._equation.equation import Equation, equation
-from .._inference.fitted_noise import at_minima, evidence
 from .._problem.delays import is_delay
 from .._problem.history import KINDS, Measured
 from .._problem.parameters import Fixed, Parameter, find, parameter_arrays
 from .._results.estimate import Estimate
+from .._search.batches import RefinedFits, SearchResult, refine
+from .._search.misfit import PHASES
 from .._search.other_history import free_values, moved_to, with_more_starts
-from .._search.search import PHASES
+from .._search.setup import FitSetup
 from .._util import wording
 from .._util.progress import Progress, Reporter
 from .least_squares import LeastSquares, completed
@@ -194,13 +197,32 @@ def _as_starts(fit: Estimate, other: Estimate) -> list[np.ndarray]:
 def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
     if not np.isfinite(fit.loss):
         return []
-    minima = at_minima(fit.setup, fit.search_result)
-    delays, bics = fit.setup.delay(minima.theta), evidence(fit.setup, minima)
+    minima = _at_minima(fit.setup, fit.search_result)
+    delays, bics = fit.setup.delay(minima.theta), _evidence(fit.setup, minima)
     cycles = minima.theta * delays[:, None] / (2 * np.pi)
     is_fast = np.any(fit.setup.is_frequency & (cycles > 1), axis=1)
     bics = bics + _FAST_PENALTY * is_fast
     rows = zip(range(len(bics)), minima.theta, delays.tolist(), bics.tolist())
     return [_Candidate(kind, *row) for row in rows]
+
+
+def _at_minima(setup: FitSetup, result: SearchResult) -> RefinedFits:
+    """Return all minima of a search with their normal equations, best first."""
+    others = np.array([m.theta for m in result.minima[1:]])
+    if not len(others):
+        return result.best
+    n = np.full(len(others), int(result.best.n[0]))
+    return result.best.join(refine(setup, others, result.points, n, limit=1))
+
+
+def _evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
+    """Compute the BIC of each fit up to a constant of the data; lower is better."""
+    k = [
+        setup.effective_dimension(gram[1:, 1:]) if np.all(np.isfinite(gram)) else np.inf
+        for gram in fits.gram
+    ]
+    bic = setup.misfit.deviances(setup, fits) + np.log(setup.count) * np.array(k)
+    return np.where(np.isfinite(fits.loss), bic, np.inf)
 
 
 def _score(candidate: _Candidate, others: list[_Candidate]) -> float:

@@ -23,15 +23,16 @@ from .._problem.parameters import Fixed
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, FitOrigin, estimate_at
 from .._search.batches import RefinedFits, SearchResult
-from .._search.explore import FIRST_LOOK, SECOND_LOOK, follows_data
+from .._search.explore import follows_data
 from .._search.make_setup import make_setup, make_study_setup
+from .._search.misfit import FIRST_LOOK, PHASES, SECOND_LOOK
 from .._search.other_history import (
     LENGTH,
     free_values,
     with_more_starts,
     with_roughness_priors,
 )
-from .._search.search import PHASES, search
+from .._search.search import search
 from .._search.setup import FitSetup
 from .._search.try_adaptive import another_solver
 from .._util import wording

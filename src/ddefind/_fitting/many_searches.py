@@ -236,9 +236,7 @@ def search_together(
 
 def _result(numbers: np.ndarray, sets: Sets, found: Found) -> Searched:
     best = found.best
-    # One quantity without given noise: its plain sum of squares.
-    is_plain = not sets.template.weights_are_absolute and best.squares.shape[2] == 1
-    loss = best.squares[:, 0, 0] if is_plain else best.loss[:, 0]
+    loss = sets.template.shown_loss(best.loss[:, 0], best.squares[:, 0])
     small = rounding(sets, sets.weights(found.weighting))
     delay = sets.delay(best.theta[:, 0])
     return Searched(numbers, found, small, sets.guess, loss, delay)

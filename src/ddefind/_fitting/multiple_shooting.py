@@ -12,17 +12,18 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import rough_noise
 from .._inference.covariance import Uncertainty
+from .._inference.system import Disturbed
 from .._loss.gradients import check_problem_and_data
 from .._problem.delays import is_delay
 from .._problem.general_delays import has_slope
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, FitOrigin, estimate_at
 from .._search import levenberg_marquardt
-from .._search.batches import Minimum, RefinedFits
-from .._search.search import PHASES
+from .._search.batches import Minimum
+from .._search.misfit import PHASES
 from .._search.starts import matched_starts
 from .._shooting import shooting
-from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult
+from .._shooting.shooting import MOST_UNKNOWNS
 from .._util import wording
 from .._util.progress import INTERVALS, Progress, Reporter
 from .least_squares import LeastSquares, completed
@@ -151,16 +152,31 @@ def _disturbed(first: Estimate, report: Callable[[str, np.ndarray], None]) -> Es
             "No start led to a path with process noise. Bound the parameters, or fit "
             f"with {wording.LEAST_SQUARES}."
         )
+    residuals = found.process.residuals
+    loss = float(np.nansum(residuals**2))
+    squares = np.nansum((first.data.x - found.process.fitted) ** 2, axis=0)
+    settled, limit = levenberg_marquardt.STEP, levenberg_marquardt.LIMIT
+    best = first.search_result.best.of_loss(found.theta, loss, squares)
     result = replace(
         first.search_result,
-        best=_as_fit(first, found),
+        best=replace(
+            best,
+            evaluations=np.array([found.rounds]),
+            status=np.array([settled if found.has_settled else limit]),
+            rounding=np.zeros(1),
+            starts=np.ones(1, int),
+        ),
         noise=found.measurement,
-        minima=(Minimum(found.theta, float(np.nansum(found.process.residuals**2)), 1),),
+        minima=(Minimum(found.theta, loss, 1),),
         step_error=found.step_error,
         interrupted=found.interrupted,
     )
+    # The variance of the residuals is estimated again from the sum of squares.
+    information = np.linalg.pinv(found.covariance, hermitian=True)
+    unit = Uncertainty(setup, result, known=information).residual_variance
     origin = FitOrigin(first.seed, first.seconds + time.perf_counter() - began)
-    return estimate_at(setup, result, origin, process=found.process)
+    system = Disturbed(found.process, unit * information)
+    return estimate_at(setup, result, origin, system=system)
 
 
 def _only_first(first: Estimate) -> Estimate:
@@ -180,30 +196,3 @@ def _starts(first: Estimate) -> np.ndarray:
     random = np.random.default_rng(first.seed)
     matched = matched_starts(setup, _MATCHED, rough_noise(setup.data), random)
     return np.concatenate([minima, matched])
-
-
-def _as_fit(first: Estimate, found: ShootingResult) -> RefinedFits:
-    """Return the free values as a fit by least squares, whose information matrix is the
-    inverse of their covariance."""
-    residuals = found.process.residuals
-    loss = float(np.nansum(residuals**2))
-    information = np.linalg.pinv(found.covariance, hermitian=True)
-    p = len(found.theta)
-    gram = np.zeros((1, 1 + p, 1 + p))
-    gram[0, 0, 0], gram[0, 1:, 1:] = loss, information
-    squares = np.nansum((first.data.x - found.process.fitted) ** 2, axis=0)
-    settled, limit = levenberg_marquardt.STEP, levenberg_marquardt.LIMIT
-    fit = replace(
-        first.search_result.best,
-        theta=found.theta[None],
-        gram=gram,
-        squares=squares[None],
-        evaluations=np.array([found.rounds]),
-        status=np.array([settled if found.has_settled else limit]),
-        rounding=np.zeros(1),
-        starts=np.ones(1, int),
-    )
-    # The variance of the residuals is estimated again from the sum of squares.
-    known = Uncertainty(first.setup, replace(first.search_result, best=fit))
-    gram[0, 1:, 1:] *= known.residual_variance
-    return fit

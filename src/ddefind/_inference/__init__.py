@@ -6,14 +6,14 @@
   with networks.
 - `identifiability.py`: the verdict on each parameter; `combinations.py` and
   `formulas.py` find combinations that are determined where their parts are not.
-- `residual_tests.py` and `explained.py` judge the model; `fitted_noise.py` holds the
-  noise of fits by likelihood, and information criteria.
-- `assessment.py` computes all that is printed with a fit; `disturbed.py` does so for
-  fits with process noise.
+- `residual_tests.py` and `explained.py` judge the model.
+- `assessment.py` computes all that is printed with a fit.
+- `system.py`: a fit has a system that follows its equation, or one that is itself
+  disturbed; what follows from the fit is asked of it.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
 - `predict.py`, `derived.py`, `learned_function.py` and `stability.py` (over
   `characteristic_roots.py`) draw conclusions from a fit.
 
-May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_engine`, `plots`,
+May import: `_util`, `_data`, `_problem`, `_equation`, `_engine`, `plots`,
 `_search`, `_shooting`.
 """

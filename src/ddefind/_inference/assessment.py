@@ -26,7 +26,6 @@ from .evidence_intervals import (
     tied_networks,
 )
 from .explained import Explained, OtherHistory, explained, other_history
-from .fitted_noise import information_roots, quantile_residuals
 from .follow_profile import FoundEnds
 from .identifiability import NOT_JUDGED, Verdict, verdicts, weaken_by_network
 from .profile import Profile, unknown_profile
@@ -51,7 +50,7 @@ _CHANCE, _CHANCE_OF_FEW = 1.2, 4.0
 _LARGE_MISFIT = 2.0
 
 
-class Misfit(NamedTuple):
+class LargeResiduals(NamedTuple):
     """Quantity whose residuals exceed the scatter of neighbouring values by a factor:
     the search missed the best minimum, or the model misses something."""
 
@@ -59,14 +58,14 @@ class Misfit(NamedTuple):
     factor: float
 
 
-def find_misfit(uncertainty: Uncertainty) -> Misfit | None:
+def find_large_residuals(uncertainty: Uncertainty) -> LargeResiduals | None:
     """Find the quantity with the largest misfit, if there is any."""
     data, best = uncertainty.setup.data, uncertainty.search_result.best
     count = np.isfinite(data.x).sum(axis=0)
     scatter = rough_noise(data)
     ratio = np.sqrt(np.maximum(best.squares[0], 0.0) / np.maximum(count, 1)) / scatter
     found = [
-        Misfit(name, float(factor))
+        LargeResiduals(name, float(factor))
         for name, factor, n in zip(data.names, ratio, count)
         if n >= _FEWEST and factor > _CHANCE + _CHANCE_OF_FEW / np.sqrt(n)
     ]
@@ -178,15 +177,9 @@ def _better_minimum(
     if lowest > -1 and after > 2 * before:
         return None
     found = moved_to(setup, result, theta, seed)
-    measured = setup.measured
-    count = np.isfinite(setup.data.x).sum(axis=0)[measured]
-    with np.errstate(divide="ignore"):
-        before, after = (
-            np.sum(count * np.log(each.best.squares[0, measured]))
-            for each in (result, found)
-        )
-    if setup.weights_are_absolute:
-        before, after = result.best.loss[0], found.best.loss[0]
+    before, after = (
+        setup.misfit.comparable(setup, each.best)[0] for each in (result, found)
+    )
     return found if after < before else None
 
 
@@ -281,7 +274,7 @@ def _doubt(
             "No verdict on the parameters is given: the model explains hardly more "
             "than a constant would."
         )
-    misfit = find_misfit(uncertainty)
+    misfit = find_large_residuals(uncertainty)
     if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):
         return None
     return (
@@ -313,14 +306,6 @@ def model_values(uncertainty: Uncertainty) -> np.ndarray:
     return observed_at_data(uncertainty.setup, uncertainty.theta, int(best.n[0]))
 
 
-def residuals_of(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """Compute data minus model in units of the noise, or quantile residuals where the
-    noise has a model; NaN where nothing was measured."""
-    if uncertainty.setup.model.likelihood is not None:
-        return quantile_residuals(uncertainty, fitted)
-    return (uncertainty.setup.data.x - fitted) / uncertainty.noise_sd
-
-
 def test_residuals(
     uncertainty: Uncertainty, values: np.ndarray
 ) -> tuple[ResidualTest, ...]:
@@ -334,15 +319,12 @@ def test_residuals(
     is_exact = status == levenberg_marquardt.EXACT and not result.interrupted
     if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
         return ()
-    if setup.model.likelihood is None:
-        sd = np.broadcast_to(uncertainty.noise_sd, data.x.shape)
-    else:
-        sd = 1 / information_roots(uncertainty, fitted)
+    sd = setup.misfit.sizes(uncertainty, fitted)
     with np.errstate(over="ignore", invalid="ignore"):
         directions = values[..., 1:] / sd[..., None] @ uncertainty.covariance_factor
     # Derivatives may overflow where values do not; then no direction is removed.
     if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
         directions = directions[..., :0]
-    residuals = residuals_of(uncertainty, fitted)
+    residuals = setup.misfit.residuals(uncertainty, fitted)
     is_known, freedom = uncertainty.noise_is_known, uncertainty.freedom
     return tuple(run_tests(data, fitted, residuals, directions, freedom, is_known))

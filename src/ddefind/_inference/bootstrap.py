@@ -1,11 +1,10 @@
 """The bootstrap: how the estimates scatter over simulated repetitions of the data."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 
-from .._engine.engine import Points
 from .._problem.network_weights import Networks, count_weights, named_indices
 from .._search.batches import refine
 from .._search.levenberg_marquardt import LIMIT, NO_START, STUCK
@@ -19,7 +18,6 @@ from .._util.shown import (
     format_number,
 )
 from .covariance import Uncertainty
-from .fitted_noise import simulated
 
 Kind = Literal["parametric", "residual"]
 
@@ -99,20 +97,7 @@ def bootstrap(
         raise ValueError(f'`kind` must be "parametric" or "residual", not {kind!r}.')
     setup, best = uncertainty.setup, uncertainty.search_result.best
     random = np.random.default_rng(seed)
-    if setup.model.likelihood is not None:
-        if kind == "residual":
-            raise ValueError(
-                'With a noise model `kind` must be "parametric": the noise differs '
-                "from value to value."
-            )
-        points: Any = simulated(uncertainty, fitted, n, random)
-    else:
-        times, _, weights = uncertainty.search_result.points
-        points = Points(
-            np.broadcast_to(times, (n, *times.shape)),
-            fitted + _simulated_noise(uncertainty, fitted, n, kind, random),
-            np.broadcast_to(weights, (n, *weights.shape)),
-        )
+    points = setup.misfit.simulated(uncertainty, fitted, n, kind, random)
     theta = np.repeat(best.theta, n, axis=0)
     fits = refine(setup, theta, points, np.repeat(best.n, n))
     failed = np.isin(fits.status, (LIMIT, STUCK, NO_START)) | ~np.isfinite(fits.loss)
@@ -130,30 +115,3 @@ def bootstrap(
         kind,
         undetermined,
     )
-
-
-def _simulated_noise(
-    uncertainty: Uncertainty,
-    fitted: np.ndarray,
-    n: int,
-    kind: Kind,
-    random: np.random.Generator,
-) -> np.ndarray:
-    """Simulate noise for `n` data sets, of shape (n, times, quantities).
-
-    It is Gaussian, or drawn from the residuals of the same quantity. Since the fit
-    absorbs a part of the noise, residuals are scaled up by the root of values / degrees
-    of freedom."""
-    sd = uncertainty.noise_sd
-    sd = np.where(np.isfinite(sd), sd, 1.0)  # where nothing is measured
-    if kind == "parametric":
-        return sd * random.standard_normal((n, *fitted.shape))
-    inflation = np.sqrt(uncertainty.setup.count / uncertainty.freedom)
-    noise = np.zeros((n, *fitted.shape))
-    residuals = (uncertainty.setup.data.x - fitted) / sd
-    for column, residual in enumerate(residuals.T):
-        measured = residual[np.isfinite(residual)]
-        if len(measured):
-            drawn = random.choice(measured - measured.mean(), (n, len(fitted)))
-            noise[..., column] = inflation * drawn
-    return sd * noise

@@ -13,21 +13,17 @@ the variance of the function is $g^T C g = |H^T g|^2$. A function that changes a
 direction that the data do not determine is itself not determined. A combination of the
 same parameters that does not change along that direction is determined."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import rows_of
 from .._problem.network_weights import Networks
-from .._search.batches import SearchResult, effective_weights, refine
-from .._search.setup import (
-    FitSetup,
-    degrees_of_freedom,
-    determined_shares,
-    residual_variance,
-)
+from .._search.batches import SearchResult, refine
+from .._search.setup import FitSetup, degrees_of_freedom, determined_shares
 
 # Eigenvalues of the information matrix, scaled to a unit diagonal, that are below this
 # are zero up to rounding errors. Beside networks, whose weights have priors, no
@@ -48,6 +44,43 @@ def quantile(level: float, freedom: int | None) -> float:
     return float(ndtri(upper) if freedom is None else stdtrit(freedom, upper))
 
 
+_T = TypeVar("_T")
+
+
+def _of_whole(
+    compute: Callable[["Uncertainty"], _T], part: Callable[["Uncertainty", _T], _T]
+) -> cached_property[_T]:
+    """Return a property that is computed once for a whole study, and its `part` in an
+    experiment."""
+
+    def read(uncertainty: "Uncertainty") -> _T:
+        whole = uncertainty.study
+        if whole is None:
+            return compute(uncertainty)
+        return part(uncertainty, getattr(whole, compute.__name__))
+
+    read.__doc__ = compute.__doc__
+    return cached_property(read)
+
+
+def _shared(compute: Callable[["Uncertainty"], _T]) -> cached_property[_T]:
+    """Make a property that all experiments of a study share."""
+    return _of_whole(compute, lambda _, value: value)
+
+
+def _picked(known: Any) -> Callable[..., cached_property[np.ndarray]]:
+    """Make a property of which an experiment has the rows of its own free values, and
+    `known` for known values."""
+
+    def part(uncertainty: "Uncertainty", array: np.ndarray) -> np.ndarray:
+        place = uncertainty.place
+        assert place is not None
+        is_free = (place >= 0).reshape(-1, *(1,) * (array.ndim - 1))
+        return np.where(is_free, array[place], known)
+
+    return lambda compute: _of_whole(compute, part)
+
+
 @final
 @dataclass(frozen=True)
 class Uncertainty:
@@ -55,17 +88,33 @@ class Uncertainty:
 
     Arrays have one element (or row) for each free value. For one experiment of a
     `study`, `place` are the numbers of its values in the study, -1 for a known value.
-    """
+    The information matrix is that of the normal equations, unless it is `known`."""
 
     setup: FitSetup
     search_result: SearchResult
     study: "Uncertainty | None" = None
     place: np.ndarray | None = None
+    known: np.ndarray | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this is the uncertainty in one experiment of a study."""
+        return self.study is not None
 
     @property
     def whole(self) -> "Uncertainty":
         """That of the whole study; itself for one data set."""
         return self if self.study is None else self.study
+
+    def for_whole(self, gradient: np.ndarray) -> np.ndarray:
+        """Return derivatives for the free values of the whole study, from those for the
+        values here, [functions, p]."""
+        if self.place is None:
+            return gradient
+        found = np.zeros((len(gradient), len(self.whole.theta)))
+        is_free = self.place >= 0
+        found[:, self.place[is_free]] = gradient[:, is_free]
+        return found
 
     @property
     def theta(self) -> np.ndarray:
@@ -87,11 +136,10 @@ class Uncertainty:
     @cached_property
     def parts(self) -> tuple["Uncertainty", ...]:
         """The uncertainty in each experiment of a study, or this one alone."""
-        joint, data = self.setup.joint, self.setup.data
-        if joint is None or isinstance(data, Data):
+        if len(self.setup.parts) == 1:
             return (self,)
-        found, result = [], self.search_result
-        for e, (first, last) in enumerate(data.rows):
+        found, result, joint = [], self.search_result, self.setup.joint
+        for e, (first, last) in enumerate(rows_of(self.setup.data)):
             local = self.setup.local(self.theta, e)
             rows = [
                 None if a is None else np.asarray(a)[first:last] for a in result.points
@@ -101,37 +149,32 @@ class Uncertainty:
             found.append(Uncertainty(self.setup.parts[e], part, self, joint.place[e]))
         return tuple(found)
 
-    def _of_study(self, array: np.ndarray, known: Any) -> np.ndarray:
-        """Pick the rows of an array of the study that belong to the free values of this
-        experiment; `known` stands for known values."""
-        assert self.place is not None
-        is_free = (self.place >= 0).reshape(-1, *(1,) * (array.ndim - 1))
-        return np.where(is_free, array[self.place], known)
-
     # What the data determine.
 
-    @cached_property
+    @property
+    def information(self) -> np.ndarray:
+        """The information matrix, in the unit of chi-square."""
+        best = self.search_result.best
+        return best.gram[0, 1:, 1:] if self.known is None else self.known
+
+    @_picked(False)
     def at_bound(self) -> np.ndarray:
         """Whether each estimate is on a bound."""
-        if self.study is not None:
-            return self._of_study(self.study.at_bound, False)
         width = self.setup.upper - self.setup.lower
         near = 1e-9 * np.where(np.isfinite(width), width, 0.0)
         theta = self.theta
         return (theta <= self.setup.lower + near) | (theta >= self.setup.upper - near)
 
-    @cached_property
+    @_picked(0.0)
     def sensitivity_norms(self) -> np.ndarray:
         """The norm of each column of the weighted Jacobian.
 
         Zero means that the data do not depend on the value: doubling it would change
         the residuals by less than 1e-7 of the noise."""
-        if self.study is not None:
-            return self._of_study(self.study.sensitivity_norms, 0.0)
         best = self.search_result.best
         if not np.isfinite(best.loss[0]):
             return np.zeros(len(self.theta))
-        norms = np.sqrt(np.maximum(np.diagonal(best.gram[0])[1:], 0.0))
+        norms = np.sqrt(np.maximum(np.diagonal(self.information), 0.0))
         # Which directions are determined is not known yet: the noise is estimated as in
         # the search.
         variance = self.setup.residual_variance(float(best.loss_above_rounding[0]))
@@ -148,7 +191,7 @@ class Uncertainty:
     def _scaled_information(self) -> np.ndarray:
         """The information of the informative values, scaled to a unit diagonal."""
         norms, kept = self.sensitivity_norms[self._informative], self._informative
-        information = self.search_result.best.gram[0, 1:, 1:][np.ix_(kept, kept)]
+        information = self.information[np.ix_(kept, kept)]
         return information / norms[:, None] / norms
 
     @cached_property
@@ -166,12 +209,10 @@ class Uncertainty:
         """The number of directions that the data determine."""
         return int(np.sum(self._eigen[0] > self._zero))
 
-    @cached_property
+    @_picked(0.0)
     def undetermined(self) -> np.ndarray:
         """The directions that the data do not determine, [p, directions]. An element is
         a change of a value multiplied by its sensitivity norm."""
-        if self.study is not None:
-            return self._of_study(self.study.undetermined, 0.0)
         eigenvalues, vectors = self._eigen
         zero = vectors[:, eigenvalues <= self._zero]
         directions = np.zeros((len(self.theta), zero.shape[1]))
@@ -183,71 +224,55 @@ class Uncertainty:
         """Whether the data leave a direction free, along which all places fit."""
         return self.undetermined.shape[1] > 0
 
-    @cached_property
+    @_picked(False)
     def without_influence(self) -> np.ndarray:
         """Whether each value has no influence, or is part of an undetermined
         direction."""
-        if self.study is not None:
-            return self._of_study(self.study.without_influence, False)
         takes_part = np.any(np.abs(self.undetermined) > 1e-4, axis=1)
         return takes_part | (self.sensitivity_norms == 0)
 
     # The noise.
 
-    @cached_property
+    @_shared
     def freedom(self) -> int:
         """Degrees of freedom: measured values less determined directions; of the
         weights of networks, as many as the data determine. See `_search/setup.py`."""
-        if self.study is not None:
-            return self.study.freedom
         determined = self.dimension
         if self.setup.has_networks:
             named = np.sum(~self.setup.is_weight[self._informative])
             determined = int(np.ceil(named + self.effective_weights))
-        if self.setup.model.likelihood is not None:
-            # Parameters of the noise cost none.
-            paths = np.array(self.setup.model.free.paths)[self._informative]
-            determined -= sum(path.startswith("noise.") for path in paths)
+        # Parameters of the noise, the last ones, cost none.
+        others = len(self.theta) - self.setup.model.free.noise_count
+        determined -= int(np.sum(self._informative >= others))
         return degrees_of_freedom(self.setup.count, determined=determined)
 
-    @cached_property
+    @_shared
     def effective_weights(self) -> float:
         """How many weights of networks the data determine."""
-        if self.study is not None:
-            return self.study.effective_weights
-        return effective_weights(self.setup, self.search_result.best)
+        return self.setup.effective_weights(self.information)
 
-    @cached_property
+    @_shared
     def residual_variance(self) -> float:
         """The variance of a weighted residual, the unit of chi-squares."""
-        if self.study is not None:
-            return self.study.residual_variance
         loss = float(self.search_result.best.loss_above_rounding[0])
-        is_known = self.setup.weights_are_absolute
-        return residual_variance(loss, self.freedom, is_known=is_known)
+        return self.setup.residual_variance(loss, self.freedom)
 
-    @property
-    def noise_sd(self) -> np.ndarray:
-        """The standard deviation of the noise, given with the data or estimated."""
-        given = self.setup.data.sd
-        return self.search_result.noise if given is None else given
+    @_shared
+    def noise(self) -> np.ndarray:
+        """The standard deviation of the noise of each quantity, given or estimated over
+        the degrees of freedom; in the search every free parameter cost one."""
+        return self.setup.final_noise(self.search_result.noise, self.freedom)
 
     @property
     def noise_is_known(self) -> bool:
         """Whether the noise is given, and nothing of it was learned."""
-        likelihood = self.setup.model.likelihood
-        if likelihood is not None:
-            return len(self.theta) == likelihood.others
-        return self.setup.data.sd is not None
+        return self.setup.misfit.knows_noise(self.setup)
 
-    @cached_property
+    @_shared
     def noise_unknown(self) -> bool:
         """Whether the noise is neither given nor can be estimated, since there are no
         more values than determined directions. Then no standard error is known."""
-        if self.study is not None:
-            return self.study.noise_unknown
-        is_known = self.setup.weights_are_absolute
-        return not is_known and self.setup.count <= self.dimension
+        return self.setup.noise_is_unknown(self.dimension)
 
     # The covariance.
 
@@ -273,23 +298,19 @@ class Uncertainty:
         is_limited = np.sum(factor**2, axis=1) > bound_variance
         return np.where(is_limited & ~self.without_influence, 1 / bound_variance, 0.0)
 
-    @cached_property
+    @_picked(0.0)
     def covariance_factor(self) -> np.ndarray:
         """A factor H of the covariance C = H H^T of the free values.
 
         Values on a bound and undetermined directions count as fixed. A value that its
         bounds limit more than the data counts as known to the precision of its bounds:
         otherwise its enormous variance would spoil all others."""
-        if self.study is not None:
-            return self._of_study(self.study.covariance_factor, 0.0)
         return self._covariance_factor(self._bound_information)
 
-    @cached_property
+    @_picked(False)
     def without_information(self) -> np.ndarray:
         """Whether each value has no standard error: it is flat, on a bound, or limited
         by its bounds more than by the data; or the noise is unknown."""
-        if self.study is not None:
-            return self._of_study(self.study.without_information, False)
         is_limited = self._bound_information > 0
         return self.without_influence | self.at_bound | is_limited | self.noise_unknown
 
@@ -313,15 +334,10 @@ class Uncertainty:
         return quantile(level, None if self.noise_is_known else self.freedom)
 
     def profile_quantile(self, level: float) -> float:
-        r"""Return the root of the excess chi-square at the ends of a profile interval.
-
-        In a fit by likelihood the size of the noise is fitted again along a profile,
-        and with $\nu$ degrees of freedom the excess is $\nu\log(1 + t^2 / \nu)$ where
-        Student's statistic is t."""
+        """Return the root of the excess chi-square at the ends of a profile
+        interval."""
         q = self.quantile(level)
-        if self.setup.model.likelihood is None or self.noise_is_known:
-            return q
-        return float(np.sqrt(self.freedom * np.log1p(q**2 / self.freedom)))
+        return self.setup.misfit.excess(self, q)
 
 
 class Propagated(NamedTuple):
@@ -368,7 +384,7 @@ def determined_weights(
     that do not come from the prior. Networks without a prior, and fits that are not
     finite, have none."""
     setup, priors = uncertainty.setup, uncertainty.setup.model.priors
-    information = uncertainty.search_result.best.gram[0, 1:, 1:]
+    information = uncertainty.information
     is_finite = np.all(np.isfinite(information))
     if priors is None or not setup.has_networks or not is_finite:
         return {}

@@ -31,9 +31,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from .._data.data import Data
 from .._data.smoothing import smooth_variance, spread
-from .._data.study_data import Records, each_part, parts_of
+from .._data.study_data import Records, each_part, parts_of, with_parts
 from .._problem.history import (
     USUAL_CURVES,
     AbstractHistory,
@@ -55,7 +54,6 @@ from .._search.other_history import (
 )
 from .._search.setup import FitSetup
 from .covariance import Uncertainty
-from .fitted_noise import deviances, effective_dimension, free_count, prior_penalty
 
 _LEVEL = 0.05
 # The best of many shapes counts as at most this many independent ones: a p-value of F
@@ -91,8 +89,8 @@ def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
     is_finite = np.isfinite(best.loss[0]) and np.all(np.isfinite(fitted))
     if not is_finite or uncertainty.setup.data.below is not None:
         return None
-    size = 1 + len(setup.lower)
-    k = free_count(setup, best.gram[0, :size, :size])
+    p = len(setup.lower)
+    k = setup.free_count(uncertainty.information[:p, :p])
     around = _squares_around(setup.data, _constant(setup.data))
     left = _squares_around(setup.data, fitted)
     varies = setup.measured & (around > 0)
@@ -201,7 +199,7 @@ def _shuffled(data: Records, random: np.random.Generator) -> Records:
             deviations = (x[here, column] - level) / size
             x[here, column] = level + random.permutation(deviations) * size
         parts.append(part.with_fields(x=x))
-    return parts[0] if isinstance(data, Data) else replace(data, parts=tuple(parts))
+    return with_parts(data, parts)
 
 
 class OtherHistory(NamedTuple):
@@ -223,7 +221,7 @@ def other_history(
     learned constant history. Return the first history that `passes` the tests of the
     residuals, or else the best one; None if no other is clearly better."""
     setup, result = uncertainty.setup, uncertainty.search_result
-    if setup.joint is not None:
+    if len(setup.parts) > 1:
         # Every experiment has a history of its own.
         return None
     model = setup.model
@@ -265,30 +263,13 @@ def _alternatives(
 
 def _compared(before: Uncertainty, after: Uncertainty) -> tuple[float, float, float]:
     """Compare two fits: their sums of squares without priors, and the p-value of the
-    difference by an F-test, or by a chi-square test where the noise is given."""
-    from scipy.special import chdtrc, fdtrc
-
-    squares = _squares(before, before), _squares(after, before)
-    k = [
-        effective_dimension(each.setup, each.search_result.best.gram[0])
-        for each in (before, after)
-    ]
+    difference."""
+    noise = before.search_result.noise
+    first, last = (
+        each.setup.misfit.without_priors(each, noise) for each in (before, after)
+    )
+    k = [each.setup.effective_dimension(each.information) for each in (before, after)]
     more = max(k[1] - k[0], 1e-3)
-    fall = max(squares[0] - squares[1], 0.0)
-    if before.setup.weights_are_absolute:
-        return *squares, float(chdtrc(more, fall))
+    fall = max(first - last, 0.0)
     freedom = max(before.setup.count - k[1], 1.0)
-    ratio = fall / more / max(squares[1] / freedom, 1e-300)
-    return *squares, float(fdtrc(more, freedom, ratio))
-
-
-def _squares(uncertainty: Uncertainty, reference: Uncertainty) -> float:
-    """Compute the sum of squares, weighted as in the fit `reference`; of one quantity
-    without given noise the plain sum."""
-    best, setup = uncertainty.search_result.best, reference.setup
-    if setup.model.likelihood is not None:
-        return float(deviances(uncertainty.setup, best)[0])
-    if setup.weights_are_absolute:
-        return float(best.loss[0]) - prior_penalty(uncertainty.setup, best.theta[0])
-    squares, noise = best.squares[0], reference.search_result.noise
-    return float(squares.sum() if len(squares) == 1 else np.sum(squares / noise**2))
+    return first, last, before.setup.p_of_fall(fall, more, last, freedom)

@@ -402,11 +402,7 @@ def _prior_share(slopes: np.ndarray, shares: WeightShares) -> float:
     g$ has a part for the information H - A of the data and one for the priors; the
     share is that of the second part."""
     gradient, part = _for_free_values(slopes, shares), shares.uncertainty
-    whole = part if part.study is None else part.study
-    if part.place is not None:
-        local, gradient = gradient, np.zeros((len(gradient), len(whole.theta)))
-        is_free = part.place >= 0
-        gradient[:, part.place[is_free]] = local[:, is_free]
+    whole, gradient = part.whole, part.for_whole(gradient)
     priors = whole.setup.model.priors
     if priors is None:
         return 0.0

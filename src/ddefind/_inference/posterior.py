@@ -87,10 +87,8 @@ class _Posterior(eqx.Module):
 
     def normal(self, theta: jax.Array, log_sigma: jax.Array) -> NormalEquations:
         """Compute the normal equations at the free values and noise levels."""
-        points: Any = self.points
-        if self.model.likelihood is None:
-            inverse = jnp.exp(-2 * log_sigma)
-            points = points._replace(weights=points.weights * inverse)
+        inverse = jnp.exp(-2 * log_sigma)
+        points = self.points._replace(weights=self.points.weights * inverse)
         end, center = points.times[-1], self.free.transform(self.center)
         steps = self.model.steps(center, self.n, end, self.capacity)
         memory = work_buffer(self.model, theta, steps, self.capacity)
@@ -98,13 +96,12 @@ class _Posterior(eqx.Module):
 
     def log_determinant(self, theta: jax.Array) -> jax.Array:
         """Compute log det(J^T W J + B)."""
-        likelihood = self.model.likelihood
         information = self.normal(theta, jnp.log(self.sigma)).gram
         information = information[1:, 1:] + jnp.diag(self.bound_information)
-        if likelihood is not None:
-            is_noise = jnp.arange(theta.shape[0]) >= likelihood.others
-            is_same = is_noise[:, None] == is_noise[None]
-            information = jnp.where(is_same, information, 0.0)
+        others = theta.shape[0] - self.model.free.noise_count
+        is_noise = jnp.arange(theta.shape[0]) >= others
+        is_same = is_noise[:, None] == is_noise[None]
+        information = jnp.where(is_same, information, 0.0)
         return jnp.linalg.slogdet(information)[1]
 
 
@@ -245,7 +242,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
     covariance = half @ half.T + np.diag(without_information)
     covariance += 1e-12 * np.diag(covariance).max() * np.eye(len(covariance))
     counts = np.isfinite(data.x).sum(axis=0)
-    noise_given = data.sd is not None or setup.model.likelihood is not None
+    noise_given = setup.misfit.knows_variance(setup)
     n = int(search_result.best.n[0])
     return _Posterior(
         model=setup.model,

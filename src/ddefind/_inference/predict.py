@@ -23,7 +23,6 @@ from .._util import wording
 from .._util.errors import shown
 from .._util.shown import AbstractShown, Cells, Shown, data_frame, listed
 from .covariance import Uncertainty, propagate
-from .fitted_noise import fitted_noise, mean_size, noise_interval
 
 # The number of times of a prediction that is given only its last one.
 _TIMES = 201
@@ -156,31 +155,19 @@ def predict(
     values = observed(model, theta, times, n, len(setup.data.names))
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(model, theta, times, values)
-    noise = np.where(setup.measured, search_result.noise, 0.0)
-    models = [] if setup.model.likelihood is None else fitted_noise(uncertainty)
-    if models:
-        noise = np.zeros(mean.shape)
-        for each in models:
-            noise[:, each.column] = mean_size(each, mean[:, each.column])
+    noise = setup.misfit.new_sizes(uncertainty, mean)
     sd, moved = propagate(uncertainty, gradient, noise)
     moved = moved & ~is_given
     q = uncertainty.quantile(level)
-    half_width, noisy = q * sd, q * np.hypot(sd, noise)
-    noisy_low, noisy_high = mean - noisy, mean + noisy
-    for each in models:
-        c = each.column
-        ends = noise_interval(each, mean[:, c], sd[:, c], q)
-        noisy_low[:, c], noisy_high[:, c] = ends
     networks = networks_of(problem, setup.model.free.names)
     return Prediction(
         times,
         setup.data.names,
         mean,
         sd,
-        mean - half_width,
-        mean + half_width,
-        noisy_low,
-        noisy_high,
+        mean - q * sd,
+        mean + q * sd,
+        *setup.misfit.new_ends(uncertainty, mean, sd, q),
         np.all(~moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, moved, gradient, networks)),

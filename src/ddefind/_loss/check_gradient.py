@@ -146,7 +146,7 @@ def _differences(
     result = np.empty(flat.size)
     base = np.asarray(flat)
 
-    def value(vector: np.ndarray) -> Any:
+    def value(vector: Any) -> Any:
         moved = eqx.combine(unravel(vector), static)
         return loss_with_room(moved, target, data.T, loss, None, engine, grid)
 

@@ -287,10 +287,7 @@ class Sets:
 
     def residual_variance(self, loss: np.ndarray) -> np.ndarray:
         """Return the unit of chi-square of each set, given its lowest loss."""
-        if self.template.weights_are_absolute:
-            return np.ones(len(self))
-        unit = np.maximum(loss / self.freedom, 1e-300)
-        return np.where(np.isfinite(loss), unit, 1.0)
+        return self.template.residual_variance(loss, self.freedom)
 
     def noise_from_residuals(self, squares: np.ndarray) -> np.ndarray:
         """Return the noise of each quantity [sets, k] from the sums of `squares`."""
@@ -305,9 +302,8 @@ def can_search(setup: FitSetup) -> bool:
     """Whether fits of this model can be searched for together: to a single data set,
     with delays that are numbers, fixed steps and plain least squares."""
     model = setup.model
-    is_plain = setup.joint is None and model.likelihood is None
-    is_plain &= model.engine.in_arrays and not model.stores_rows
-    if not is_plain or setup.has_networks:
+    is_plain = len(setup.parts) == 1 and setup.misfit.is_plain
+    if not is_plain or not model.engine.in_arrays or setup.has_networks:
         return False
     problem = model.free.problem_at(np.ones(len(setup.lower)), _problem(setup))
     return not is_general(problem.tau)

@@ -219,6 +219,32 @@ class FreeParameters:
         found = ((self.source[array.first], array.shapes) for array in self.arrays)
         return {j: shapes for j, shapes in found if j >= 0 and shapes}
 
+    @property
+    def noise_count(self) -> int:
+        """The number of free values of the noise alone, which are the last."""
+        others = {
+            source
+            for array in self.arrays
+            if not array.is_noise
+            for source in self._sources(array)
+            if source >= 0
+        }
+        return len(self.names) - len(others)
+
+    def without_noise(self) -> "FreeParameters":
+        """Return the parameters without those of the noise, and without bounds."""
+        arrays = tuple(array for array in self.arrays if not array.is_noise)
+        elements = sum(array.size for array in arrays)
+        p = len(self.names) - self.noise_count
+        return FreeParameters(
+            arrays,
+            self.names[:p],
+            self.source[:elements],
+            self.like[:elements],
+            (-np.inf,) * p,
+            (np.inf,) * p,
+        )
+
     def _first_values(self, arrays: Iterable[ParameterArray]) -> tuple[int, ...]:
         """Return the distinct free values that are first elements of these arrays."""
         found = (self.source[array.first] for array in arrays)
@@ -308,6 +334,18 @@ class JointParameters:
     place: np.ndarray
     known: np.ndarray
     is_own: np.ndarray
+
+    @classmethod
+    def alone(cls, free: FreeParameters) -> "JointParameters":
+        """Return the map of a single experiment, whose values are the joint ones."""
+        place = np.arange(len(free.names))[None]
+        return cls(free, place, np.zeros(place.shape), np.zeros(place.shape[1], bool))
+
+    def without_noise(self, local: int) -> "JointParameters":
+        """Return the map without the parameters of the noise, of which the first
+        `local` values of an experiment are none."""
+        kept = (each[..., :local] for each in (self.place, self.known, self.is_own))
+        return JointParameters(self.free.without_noise(), *kept)
 
     @property
     def selection(self) -> np.ndarray:

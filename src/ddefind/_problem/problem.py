@@ -190,7 +190,7 @@ class Problem(eqx.Module):
       them. `rhs` then gets `tau` and `y` in the same structure: with
       `tau={"growth": 2.0, "rest": 5.0}`, `y["rest"]` is $x(t - 5)$. Instead of a
       number there may be a `Delay` that depends on time and state or makes the equation
-      neutral, a `GammaDelay` or a `UniformDelay`.
+      neutral, or a distributed one, such as a `GammaDelay`.
     - `initial`: $x(0)$, if it differs from `history(0)`, as after a dose that is given
       at time zero. It is a vector of parameters, or a module or function that returns
       the vector, given the problem: `lambda problem: problem.history(0.0) + 1`.
@@ -289,6 +289,16 @@ class Problem(eqx.Module):
             or self.known_times
             or any(_uses_last(*each) for each in functions)
         )
+
+    @property
+    def moving_count(self) -> int:
+        """The number of switches whose times are parameters."""
+        return jax.eval_shape(lambda: self.moving_times).shape[0]
+
+    @property
+    def has_switches(self) -> bool:
+        """Whether the right-hand side jumps, or has a kink, at certain times."""
+        return self.moving_count > 0 or bool(self.known_times)
 
     @property
     def has_jump(self) -> bool:

@@ -142,7 +142,9 @@ def _mean_added(
     of the distribution that has passed it."""
     total = jnp.zeros(doses.dimension)
     for state, times, amounts in doses.jumps(before):
-        share = kernel.share(jnp.maximum(t - times, 0.0))
+        since = jnp.maximum(t - times, 0.0)
+        share = kernel.share(jnp.where(since > 0, since, 1.0))
+        share = jnp.where(since > 0, share, 0.0)
         total = total.at[state].add(jnp.sum(share * amounts))
     return total
 

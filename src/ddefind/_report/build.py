@@ -65,7 +65,7 @@ def build(
 
 def _title(fit: "AbstractFit") -> str:
     """Name what was fitted: the data by their label, or the states."""
-    count = len(getattr(fit, "experiments", {}))
+    count = len(fit.experiments)
     if count:
         return f"Fit of {count} experiments"
     return f"Fit of {fit.data.label or listed(fit.data.names)}"

@@ -30,12 +30,10 @@ from .._figures.chart import (
     thinned,
     trajectory_chart,
 )
-from .._inference.profile_intervals import distinct_minima
 from .._inference.residual_tests import CHI, NORMAL, OUTLIER, SPREAD, WHITE
 from .._problem.delays import constant_delays
 from .._problem.network_weights import named_indices, network_name
 from .._search.batches import Minimum
-from .._search.noise_setup import describe_noise
 from .._util.errors import shown
 from .._util.shown import listed
 from .._util.version import __version__
@@ -250,16 +248,7 @@ def residuals(fit: "Estimate") -> Section:
         for name, each in zip(fit.data.names, fit.residuals.T)
         if np.isfinite(each).sum() > 2
     ]
-    kind = "data minus curve, in units of the noise"
-    if fit.setup.model.likelihood is not None:
-        kind = (
-            "quantile residuals: values of a standard Gaussian variable with the same "
-            "cumulative probability as the measured values have in the noise model"
-        )
-    if fit.process is not None:
-        kind = (
-            "data minus what was expected from the values before, in units of its error"
-        )
+    kind = fit.system.kind_of_residuals or fit.setup.misfit.kind_of_residuals
     unit = (
         f"Residuals are {kind}. If the model is right, they lie around zero "
         "without a pattern, 95% of them between -2 and 2."
@@ -322,9 +311,7 @@ def _tests(fit: "Estimate") -> list[Block]:
 def shown_experiments(fit: _Fit) -> tuple[dict[str, _Fit], list[str]]:
     """Return the fit of each experiment by its label, or the only fit, without a label;
     and a sentence if some are left out."""
-    views = getattr(fit, "experiments", {})
-    if not views:
-        return {"": fit}, []
+    views: Any = fit.experiments or {"": fit}
     most = max(1, _MOST_CHARTS // len(fit.data.names))
     if len(views) <= most:
         return views, []
@@ -372,11 +359,11 @@ def _judgement(fit: "AbstractFit") -> list[Block]:
 
 def profiles(fit: "Estimate") -> Section | None:
     """Return the section on profiles; None without intervals by profiles."""
-    if fit.assessment is None or fit.process is not None:
+    if fit.assessment is None:
         return None
     share = f"{100 * fit.level:g}%"
     named = named_indices(len(fit.names), fit.networks)
-    found = [fit.assessment.profiles[j] for j in named]
+    found = fit.system.shown_profiles([fit.assessment.profiles[j] for j in named])
     charts = [
         profile_chart(profile, share)
         for profile in found[:_MOST_PROFILES]
@@ -438,8 +425,8 @@ def _about(names: Sequence[str], values: np.ndarray) -> str:
 def search(fit: "Estimate") -> Section | None:
     """Return the section on the search; None for a fit by multiple shooting, which
     starts from another fit."""
-    minima = distinct_minima(fit.uncertainty)
-    if fit.process is not None or not minima:
+    minima = fit.system.shown_minima(fit.uncertainty)
+    if not minima:
         return None
     about = (
         "Each dot is a start of the search that was followed to its end, sorted by the "
@@ -526,7 +513,7 @@ def delayed_state(fit: "AbstractFit") -> Section | None:
     for fits whose curve is not a solution of the equation alone."""
     if fit.model is not None and not fit.model.delayed:
         return None
-    if getattr(fit, "experiments", {}) or getattr(fit, "process", None) is not None:
+    if fit.experiments:
         return None
     end = fit.data.T - fit.time_zero
     charts, names = [], fit.state_names
@@ -534,10 +521,11 @@ def delayed_state(fit: "AbstractFit") -> Section | None:
         if not 0 < tau < end:
             continue
         t = np.linspace(tau, end, _POINTS) + fit.time_zero
-        now, before = np.asarray(fit.solution(t)), np.asarray(fit.solution(t - tau))
-        for i, name in enumerate(names):
-            if np.all(np.isfinite(now[:, i])):
-                charts.append(_loop(name, delay, now[:, i], before[:, i]))
+        for solution in fit.system.solutions(fit.solution):
+            now, before = np.asarray(solution(t)), np.asarray(solution(t - tau))
+            for i, name in enumerate(names):
+                if np.all(np.isfinite(now[:, i])):
+                    charts.append(_loop(name, delay, now[:, i], before[:, i]))
     if not charts:
         return None
     about = (
@@ -644,12 +632,10 @@ def _search_rows(fit: "Estimate") -> list[tuple[str, str]]:
     if not _has_delay(fit):
         known.pop("tau", None)  # which nothing reads
     fixed = [f"{n} = {v:.6g}" for n, v in known.items() if isinstance(v, float)]
-    method = f"least squares from {fit.starts} starts, seed {fit.seed}"
-    if fit.process is not None:
-        method = f"multiple shooting, seed {fit.seed}"
+    method = fit.system.method(fit.starts, fit.seed)
     known = "estimated" if fit.data.sd is None else "given"
     plain = f"Gaussian, standard deviations {known}"
-    rows = [("method", method), ("noise", describe_noise(setup) or plain)]
+    rows = [("method", method), ("noise", setup.misfit.title(setup) or plain)]
     given = {
         "known values": fixed,
         "given bounds": _bounds(fit),

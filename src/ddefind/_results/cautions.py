@@ -19,13 +19,12 @@ from .._problem.delays import constant_delays
 from .._problem.history import Constant
 from .._problem.network_weights import named_indices
 from .._search.bounds import possible_delays
-from .._search.noise_setup import noise_of
 from .._util import wording
 from .._util.shown import listed
 from .status import Status
 
 if TYPE_CHECKING:
-    from .._inference.assessment import Assessment, Misfit
+    from .._inference.assessment import Assessment, LargeResiduals
     from .estimate import Estimate
 
 
@@ -59,24 +58,21 @@ _NATURAL = {
 }
 
 
-def cautions(
-    fit: "Estimate", assessment: "Assessment", misfit: "Misfit | None"
-) -> list[str]:
+def cautions(fit: "Estimate", assessment: "Assessment") -> list[str]:
     """Return sentences about the data, the minimum and the residuals; none for a good
-    fit. `misfit` is the quantity whose residuals are larger than its scatter."""
+    fit."""
+    large = fit.system.large_residuals(fit.uncertainty)
     sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
     sentences += [*_explained(fit, assessment), *_bounds(fit), *_short_delays(fit)]
     sentences += [*_long_delays(fit), *_priors(fit), _tie(fit, assessment)]
-    sentences += [_no_noise(fit, assessment), _large_residuals(misfit)]
+    sentences += [_no_noise(fit, assessment), _large_residuals(large)]
     sentences += [_small_chi_square(fit, assessment)]
     # Where the search may have failed, it is not the model that is to blame.
-    what = "the model" if misfit is None else "this fit"
+    what = "the model" if large is None else "this fit"
     failures = failed(list(assessment.checks))
     sentences += [_failed_test(fit, test, what) for test in failures]
-    if fit.process is None and any(test.test == WHITE for test in failures):
-        sentences.append(
-            f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
-        )
+    if any(test.test == WHITE for test in failures):
+        sentences.append(fit.system.about_correlation())
     sentences.append(_other_history(fit, assessment))
     return [sentence for sentence in sentences if sentence]
 
@@ -130,29 +126,24 @@ def _step_error(fit: "Estimate") -> str:
     if error <= _STEP_ERROR or fit.search_result.interrupted:
         return ""
     if not np.isfinite(error):
-        why = (
-            "finer ones failed" if fit.process is None else "shorter ones take too long"
-        )
+        why = fit.system.why_unchecked
         return f"The solver's steps could not be checked: {why}."
-    remedy = fit.solver.remedy()
-    if fit.process is not None:
-        remedy = "Fit a part of the record, for which shorter steps are possible."
     return (
         f"The solver's steps matter: with half of them the estimates moved by "
-        f"{error:.2g} standard errors. {remedy}"
+        f"{error:.2g} standard errors. {fit.system.about_steps(fit.solver)}"
     )
 
 
 def _bounds(fit: "Estimate") -> list[str]:
     """Name the estimates on a bound: one that was given, or the natural limit of a
     parameter of the noise."""
-    sentences, likelihood = [], fit.setup.model.likelihood
+    sentences, others = [], len(fit.names) - fit.setup.model.free.noise_count
     held = fit.uncertainty.at_bound & ~fit.uncertainty.without_influence
     for j in filter(held.__getitem__, _named(fit)):
         low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
         side = "lower" if value - low < high - value else "upper"
         is_given = fit.setup.is_given[0 if side == "lower" else 1, j]
-        if likelihood is not None and j >= likelihood.others and not is_given:
+        if j >= others and not is_given:
             sentences.append(_NATURAL[side].format(fit.names[j], value))
             continue
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
@@ -205,8 +196,7 @@ def _priors(fit: "Estimate") -> list[str]:
 
 def _few_of_a_quantity(fit: "Estimate") -> str:
     few = [n for n, is_few in zip(fit.data.names, fit.setup.has_few_values) if is_few]
-    has_model = fit.setup.model.likelihood is not None
-    if fit.data.sd is not None or has_model or not few:
+    if fit.setup.misfit.knows_variance(fit.setup) or not few:
         return ""
     listed = ", ".join(f"`{name}`" for name in few)
     return (
@@ -240,11 +230,11 @@ def _tie(fit: "Estimate", assessment: "Assessment") -> str:
     )
 
 
-def _large_residuals(misfit: "Misfit | None") -> str:
-    if misfit is None:
+def _large_residuals(large: "LargeResiduals | None") -> str:
+    if large is None:
         return ""
     return (
-        f"The residuals of `{misfit.quantity}` are {misfit.factor:.2g} times as large "
+        f"The residuals of `{large.quantity}` are {large.factor:.2g} times as large "
         "as the scatter of neighbouring values: the search may have missed the best "
         "minimum, or the model misses something. Give bounds or start values "
         f"{wording.BOUNDS_OR_START_VALUES}, more starts, as {wording.starts(200)}, or "
@@ -268,9 +258,7 @@ def _no_noise(fit: "Estimate", assessment: "Assessment") -> str:
 def _small_chi_square(fit: "Estimate", assessment: "Assessment") -> str:
     for check in assessment.checks:
         if check.test == CHI and 1 - check.p < _TOO_SMALL:
-            why = "the given noise is too large"
-            if any(model.is_count for model in noise_of(fit.setup).values()):
-                why = "the counts scatter less than Poisson's"
+            why = fit.setup.misfit.chi_square_is_off(fit.setup, is_large=False)
             return (
                 f"Chi-square is only {check.statistic:.4g} for {fit.freedom} degrees "
                 f"of freedom: {why}."
@@ -284,11 +272,8 @@ def _other_history(fit: "Estimate", assessment: "Assessment") -> str:
         return ""
     p = f"p = {other.p:.2g}" if other.p > 0 else "p < 1e-300"
     passes = ", and the residuals pass all tests" if other.passes else ""
-    what = "the sum of squares"
-    if fit.setup.model.likelihood is not None:
-        what = "minus twice the log-likelihood"
     return (
-        f"With {wording.history(other.kind)} {what} falls from "
+        f"With {wording.history(other.kind)} {fit.setup.misfit.minimised} falls from "
         f"{other.before:.4g} to {other.after:.4g} ({p}){passes}."
     )
 
@@ -296,12 +281,9 @@ def _other_history(fit: "Estimate", assessment: "Assessment") -> str:
 def _failed_test(fit: "Estimate", check: ResidualTest, what: str) -> str:
     """Say what a failed test means; `what` is rejected by it."""
     p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
-    has_model = fit.setup.model.likelihood is not None
+    misfit = fit.setup.misfit
     if check.test == CHI:
-        scatters = "the given noise is too small"
-        if any(model.is_count for model in noise_of(fit.setup).values()):
-            other = wording.noise("negative-binomial")
-            scatters = f"the counts scatter more than Poisson's; fit with {other}"
+        scatters = misfit.chi_square_is_off(fit.setup, is_large=True)
         return (
             f"Chi-square is {check.statistic:.4g} for {fit.freedom} degrees of freedom "
             f"({p}): {what} is rejected, or {scatters}."
@@ -312,47 +294,24 @@ def _failed_test(fit: "Estimate", check: ResidualTest, what: str) -> str:
             f"{p}): {what} is rejected, and intervals cannot be trusted."
         )
     if check.test == NORMAL:
-        wrong = "are not Gaussian", "intervals are approximate"
-        if has_model:
-            wrong = "do not follow this noise model", "compare other noise models"
+        wrong = misfit.not_normal
         return (
             f"The residuals of `{check.quantity}` {wrong[0]} (Anderson-Darling, {p}): "
             f"{wrong[1]}."
         )
     if check.test == SPREAD:
-        return _grows(fit, check, p)
+        about, other = misfit.about_growth(fit.setup, check.quantity)
+        other = fit.system.about_noise_models(other)
+        return (
+            f"The residuals of `{check.quantity}` grow with its level (Glejser, {p}): "
+            f"{about}{other}."
+        )
     assert check.test == OUTLIER
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
-    remedy = f", or fit with {wording.noise('student')}"
-    is_count = has_model and noise_of(fit.setup)[check.quantity].is_count
-    if is_count or fit.data.sd is not None or fit.process is not None:
-        remedy = ""
+    remedy = misfit.about_outlier(fit.setup, check.quantity)
+    remedy = fit.system.about_noise_models(remedy)
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
         f"standard deviations off ({p}): look at it{remedy}."
-    )
-
-
-def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
-    """Say that residuals grow with the level, and what to do about it."""
-    if fit.setup.model.likelihood is not None:
-        return (
-            f"The residuals of `{check.quantity}` grow with its level "
-            f"(Glejser, {p}): compare noise that grows more with the level."
-        )
-    more = "" if fit.data.sd is None else "more "
-    given = wording.standard_deviations([check.quantity])
-    remedy = f"Give {given} that grows {more}with the level"
-    values = fit.data.x[:, fit.data.names.index(check.quantity)]
-    if fit.process is None and np.nanmin(values) > 0:
-        remedy += (
-            f", or fit with {wording.noise('proportional')} or "
-            f"{wording.noise('lognormal')}"
-        )
-    return (
-        f"The residuals of `{check.quantity}` grow with its level "
-        f"(Glejser, {p}): intervals, which assume noise "
-        f"of {'the given' if fit.data.sd is not None else 'one'} size, are "
-        f"approximate. {remedy}."
     )

@@ -7,8 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from .._data.data import Data
-from .._inference.fitted_noise import Criteria
-from .._search.noise_setup import describe_noise
+from .._search.misfit import Criteria
 from .._util.shown import AbstractShown, Cells, Shown
 from .estimate import Estimate
 
@@ -121,9 +120,8 @@ def _labelled(fits: list[Any]) -> dict[str, Any]:
 
 
 def _label(fit: Any) -> str:
-    setup, noise = getattr(fit, "setup", None), ""
-    if setup is not None and (words := describe_noise(setup)) is not None:
-        noise = f", {words} noise"
+    words = fit.setup.misfit.title(fit.setup)
+    noise = f", {words} noise" if words else ""
     model = getattr(fit, "model", None)
     if model is not None:
         return "; ".join(str(model).splitlines()) + noise

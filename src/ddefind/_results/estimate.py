@@ -9,44 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from .._data.data import Data
-from .._data.study_data import Records
+from .._data.study_data import Records, each_part, experiment_labels
 from .._engine.runge_kutta import AbstractIntegrator
 from .._engine.solution import Solution
-from .._inference.assessment import (
-    Assessment,
-    assess_best,
-    find_misfit,
-    has_fit,
-    is_rejected,
-    model_values,
-    residuals_of,
-    test_residuals,
-)
+from .._inference.assessment import Assessment, has_fit, is_rejected
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
-from .._inference.disturbed import (
-    assess_disturbed,
-    disturbed_criteria,
-    disturbed_profile,
-    predict_disturbed,
-    test_innovations,
-)
 from .._inference.explained import Explained
-from .._inference.fitted_noise import (
-    Criteria,
-    criteria,
-    free_count,
-    likelihood_criteria,
-)
 from .._inference.follow_profile import FoundEnds
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.posterior import sample
-from .._inference.predict import Prediction, predict, read_times
+from .._inference.predict import Prediction, read_times
 from .._inference.profile import Profile
-from .._inference.profile_intervals import profiles
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
+from .._inference.system import UNDISTURBED, AbstractSystem
 from .._problem.network_weights import (
     count_weights,
     named_indices,
@@ -55,6 +33,7 @@ from .._problem.network_weights import (
 )
 from .._problem.problem import Problem
 from .._search.batches import Minimum, SearchResult
+from .._search.misfit import Criteria
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._util.errors import check_level
@@ -102,8 +81,8 @@ class Estimate(AbstractFit):
     - `assessment`: what takes further computing: the intervals, the verdicts and the
       tests of the residuals. It is None where they were left out (by `fit_many`, or by
       `intervals=False`); `with_intervals` adds them.
-    - `process`: the process noise of a fit by `MultipleShooting`, and the path that the
-      system took; None for one by `LeastSquares`.
+    - `system`: what the system is taken to be. With `MultipleShooting` it has a
+      `process`: the process noise, and the path that it took.
     - `origin`: how the fit was found.
 
     All else follows from these. The best of `starts` starts was taken, drawn with
@@ -114,7 +93,7 @@ class Estimate(AbstractFit):
 
     uncertainty: Uncertainty = field(repr=False)
     assessment: Assessment | None = field(repr=False)
-    process: ProcessNoise | None = field(repr=False)
+    system: AbstractSystem = field(repr=False)
     origin: FitOrigin
 
     # The model with its data
@@ -181,10 +160,7 @@ class Estimate(AbstractFit):
         """The weighted sum of squares; of one quantity without given noise the plain
         one."""
         best = self.search_result.best
-        has_one = len(self.search_result.noise) == 1
-        is_plain = has_one and not self.setup.weights_are_absolute
-        loss = float(best.loss[0])
-        return float(best.squares[0].sum()) if is_plain and np.isfinite(loss) else loss
+        return float(self.setup.shown_loss(best.loss, best.squares)[0])
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
@@ -260,17 +236,15 @@ class Estimate(AbstractFit):
     def is_part(self) -> bool:
         """Whether this is one experiment of a study. Its uncertainty is that of the
         whole study."""
-        return self.uncertainty.study is not None
+        return self.uncertainty.is_part
 
     @cached_property
     def experiments(self) -> dict[str, "Estimate"]:
         """The fit of each experiment of a study by its label, with the estimates of the
         study; empty for a fit of one data set."""
-        data, parts = self.data, self.uncertainty.parts
-        if isinstance(data, Data):
-            return {}
-        found = {}
-        for label, part, fitted in zip(data.labels, parts, data.cut(self.fitted)):
+        labels, parts, found = experiment_labels(self.data), self.uncertainty.parts, {}
+        pairs = each_part(self.data, self.fitted) if labels else ()
+        for label, part, (_, fitted) in zip(labels, parts, pairs):
             minimum = _of_experiment(part, fitted)
             alone = replace(part, search_result=minimum)
             found[label] = replace(self, uncertainty=alone, assessment=None)
@@ -278,8 +252,7 @@ class Estimate(AbstractFit):
 
     def _check_one_data_set(self, what: str) -> None:
         """Refuse what needs one experiment of a study."""
-        if not isinstance(self.data, Data):
-            label = self.data.labels[0]
+        for label in experiment_labels(self.data):
             raise ValueError(
                 f"{what} is for one experiment of this study: "
                 f"`fit.experiments[{label!r}]`."
@@ -302,22 +275,22 @@ class Estimate(AbstractFit):
         """The standard deviation of the noise of each measured quantity, as given or as
         estimated: from the squares of the residuals over the degrees of freedom. If it
         differs from value to value, the root mean square."""
-        sd = self.search_result.noise
-        if not self.setup.weights_are_absolute and self.process is None:
-            # The search counted every free parameter as determined.
-            searched = self.uncertainty.whole.setup
-            sd = sd * np.sqrt(searched.freedom / self.freedom)
+        sd = self.system.noise(self.uncertainty)
         measured = self.setup.measured & np.isfinite(self.loss)
         named = zip(self.data.names, sd.tolist(), measured)
         return {name: value for name, value, is_in in named if is_in}
 
     @property
+    def process(self) -> ProcessNoise | None:
+        """The process noise, and the path that the system took; None without it."""
+        return self.system.process
+
+    @property
     def process_noise(self) -> dict[str, float] | None:
         """The standard deviation of the process noise of each state, per square root of
         time (a share of the state if `process.is_relative`); None without it."""
-        if self.process is None:
-            return None
-        return dict(zip(self.state_names, self.process.sd.tolist()))
+        sd = self.system.process_sd
+        return None if sd is None else dict(zip(self.state_names, sd.tolist()))
 
     @cached_property
     def determined_weights(self) -> dict[str, float]:
@@ -353,7 +326,7 @@ class Estimate(AbstractFit):
     def chi_square(self) -> float:
         """The sum of squares in units of the noise, without what priors add. Where the
         noise is estimated it is about the degrees of freedom."""
-        if self.data.sd is not None or self.setup.model.likelihood is not None:
+        if self.setup.misfit.knows_variance(self.setup):
             return float(np.nansum(self.residuals**2))
         return (
             float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
@@ -378,15 +351,11 @@ class Estimate(AbstractFit):
         """Return the fit with its assessment, at a better minimum if the intervals come
         across one. The `reporter` shows how many of their ends are found."""
         began = time.perf_counter()
-        if self.process is not None:
-            uncertainty = self.uncertainty
-            assessment = assess_disturbed(uncertainty, self.process, level)
-        else:
-            found = self._counted_ends(reporter)
-            with one_blas_thread():
-                uncertainty, assessment = assess_best(
-                    self.uncertainty, level, self.seed, found
-                )
+        found = self._counted_ends(reporter)
+        with one_blas_thread():
+            uncertainty, assessment = self.system.assess(
+                self.uncertainty, level, self.seed, found
+            )
         seconds = self.seconds + time.perf_counter() - began
         origin = self.origin._replace(seconds=seconds)
         return replace(
@@ -438,25 +407,21 @@ class Estimate(AbstractFit):
         index = self.setup.model.free.index(name)
         if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
-        if self.process is not None:
-            return disturbed_profile(self.uncertainty, index, level)
         with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
             found = self._counted_ends(reporter)
-            return profiles(self.uncertainty, level, [index], found)[0]
+            return self.system.profile(self.uncertainty, index, level, found)
 
     @cached_property
-    def _values_with_derivatives(self) -> np.ndarray:
-        return model_values(self.uncertainty)
+    def _values(self) -> np.ndarray:
+        return self.system.values(self.uncertainty)
 
     @property
     def fitted(self) -> np.ndarray:
         """What the model says at the times of the data, of the shape of `data.x`. With
         process noise it is the path that the system took."""
-        if self.process is not None:
-            return self.process.fitted
         if self.assessment is not None:
             return self.assessment.fitted
-        return self._values_with_derivatives[..., 0]
+        return self._values[..., 0]
 
     @property
     def residuals(self) -> np.ndarray:
@@ -464,9 +429,7 @@ class Estimate(AbstractFit):
         process noise the model is what was expected from the values before. Where the
         noise has a model they are quantile residuals, which a right model leaves
         standard Gaussian."""
-        if self.process is not None:
-            return self.process.residuals
-        return residuals_of(self.uncertainty, self.fitted)
+        return self.system.residuals(self.uncertainty, self.fitted)
 
     @cached_property
     def checks(self) -> tuple[ResidualTest, ...]:
@@ -475,9 +438,7 @@ class Estimate(AbstractFit):
         through the data, or where there is no fit."""
         if self.assessment is not None:
             return self.assessment.checks
-        if self.process is not None:
-            return test_innovations(self.uncertainty, self.process)
-        return test_residuals(self.uncertainty, self._values_with_derivatives)
+        return self.system.checks(self.uncertainty, self._values)
 
     @property
     def failed_checks(self) -> tuple[ResidualTest, ...]:
@@ -501,12 +462,7 @@ class Estimate(AbstractFit):
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
-        free = free_count(self.setup, self.search_result.best.gram[0])
-        if self.process is not None:
-            return disturbed_criteria(self.uncertainty, self.process, free)
-        if self.setup.model.likelihood is not None:
-            return likelihood_criteria(self.uncertainty, free)
-        return criteria(self.data, self.fitted, free)
+        return self.system.criteria(self.uncertainty, self.fitted)
 
     # What follows from the fit
 
@@ -535,11 +491,9 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         self._check_one_data_set("`predict`")
         at = read_times(times, self.data.T, self.time_zero)
-        if self.process is not None:
-            if parameters:
-                self._refuse("`predict` with other `parameters`")
-            return predict_disturbed(self.uncertainty, self.process, at, level)
-        found = predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        found = self.system.predict(
+            self.uncertainty, self.problem, at, parameters or {}, level
+        )
         return replace(found, t=found.t + self.time_zero, data=self.data)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
@@ -557,8 +511,8 @@ class Estimate(AbstractFit):
         are stable, and the period with which disturbances oscillate."""
         self._check_there_is_a_fit()
         self._check_one_data_set("`stability`")
-        states = self.solution.x if self.process is None else self.process.x
-        return stability(self.uncertainty, np.asarray(states), self.state_names)
+        states = self.system.states(self.solution)
+        return stability(self.uncertainty, states, self.state_names)
 
     def bootstrap(
         self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
@@ -587,15 +541,8 @@ class Estimate(AbstractFit):
         """Return the fit with its intervals, or refuse what it cannot be drawn for."""
         self._check_there_is_a_fit()
         self._check_whole(what)
-        if self.process is not None:
-            self._refuse(what)
+        self.system.check_draws(what)
         return self if self.assessment is not None else self.with_intervals()
-
-    def _refuse(self, what: str) -> None:
-        raise ValueError(
-            f"{what} is for fits by `LeastSquares()`; this one is by "
-            "`MultipleShooting()`, whose disturbances it does not know."
-        )
 
     # How it is shown and kept
 
@@ -649,9 +596,7 @@ class Estimate(AbstractFit):
         """Return the warnings that follow from the assessment of a whole fit."""
         if self.assessment is None or self.is_part:
             return []
-        # With process noise the path follows the data.
-        misfit = find_misfit(self.uncertainty) if self.process is None else None
-        return cautions(self, self.assessment, misfit)
+        return cautions(self, self.assessment)
 
     def file_content(self) -> dict[str, Any]:
         self._check_whole("`save`")
@@ -690,13 +635,13 @@ def estimate_at(
     search_result: SearchResult,
     origin: FitOrigin,
     assessment: Assessment | None = None,
-    process: ProcessNoise | None = None,
+    system: AbstractSystem = UNDISTURBED,
 ) -> Estimate:
     """Return the fit at the minimum that a search found."""
     return Estimate(
-        uncertainty=Uncertainty(setup, search_result),
+        uncertainty=system.uncertainty(setup, search_result),
         assessment=assessment,
-        process=process,
+        system=system,
         origin=origin,
     )
 
@@ -705,10 +650,8 @@ def _of_experiment(part: Uncertainty, fitted: np.ndarray) -> SearchResult:
     """Return the minimum of one experiment of a study, whose sum of squares is the part
     that belongs to it; `fitted` is the model at its data."""
     setup, result = part.setup, part.search_result
-    data, p = setup.data, len(part.theta)
-    weights, residuals = result.points.weights, np.nan_to_num(data.x) - fitted
-    gram = np.zeros((1, 1 + p, 1 + p))
-    gram[0, 0, 0] = np.sum(np.where(weights > 0, weights * residuals**2, 0.0))
+    data, weights = setup.data, result.points.weights
+    residuals = np.nan_to_num(data.x) - fitted
+    loss = float(np.sum(np.where(weights > 0, weights * residuals**2, 0.0)))
     squares = np.nansum((data.x - fitted) ** 2, axis=0)
-    best = replace(result.best, gram=gram, squares=squares[None])
-    return replace(result, best=best)
+    return replace(result, best=result.best.of_loss(part.theta, loss, squares))

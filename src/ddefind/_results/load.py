@@ -14,6 +14,7 @@ import numpy as np
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.identifiability import NOT_JUDGED
+from .._inference.system import system_of
 from .._problem.driving import with_same_tables
 from .._problem.history import time_zero
 from .._problem.parameters import parameter_arrays, with_values
@@ -273,12 +274,13 @@ def _from_setup(
 ) -> Estimate:
     """Make the fit from its setup, and the equation of each experiment, if any."""
     setup = replace(setup, equations=tuple(each for each in equations if each))
+    minimum = saved_minimum(content, setup.points())
     return estimate_at(
         setup,
-        saved_minimum(content, setup.points()),
+        minimum,
         FitOrigin(content["options"]["seed"], content["seconds"], content["histories"]),
         saved_assessment(content, setup.model.free.names),
-        content["process"],
+        system_of(content["process"], minimum.best.gram[0, 1:, 1:]),
     )
 
 

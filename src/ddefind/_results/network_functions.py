@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from .._equation.equation import Equation
@@ -32,7 +31,7 @@ _UNSEEN = 2.0
 def learned_functions(fit: "AbstractFit") -> dict[str, LearnedFunction]:
     """Return the function of each network of a fit, by its name. If the experiments of
     a study have networks of their own, those are called `NN@low`."""
-    if getattr(fit, "experiments", {}):
+    if fit.experiments:
         estimate: Any = fit
         return _of_study(estimate)
     found = named_networks(fit.problem)
@@ -81,9 +80,7 @@ def chosen_function(
 def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
     """Return the functions of a study, over what all experiments that share them
     visited."""
-    joint = fit.setup.joint
-    assert joint is not None
-    views = fit.experiments
+    joint, views = fit.setup.joint, fit.experiments
     parts = [learned_functions(view) for view in views.values()]
     found = {}
     for name, first in parts[0].items():
@@ -105,20 +102,8 @@ def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
 
 
 def _trajectory(fit: "AbstractFit") -> Trajectory:
-    """Return the fitted trajectory, counted from the time at which the history ends; of
-    a system that is disturbed, the path that it took."""
-    process, zero = getattr(fit, "process", None), fit.time_zero
-    solution = fit.solution
-    if process is None:
-        return lambda t: solution(t + zero)
-    nodes, states = jnp.asarray(process.t), jnp.asarray(process.x)
-
-    def path(t: Any) -> Any:
-        x = [jnp.interp(t, nodes, column) for column in states.T]
-        before = solution(jnp.minimum(t, 0.0))
-        return jnp.where(t[:, None] < 0, before, jnp.stack(x, axis=1))
-
-    return path
+    """Return the fitted trajectory, counted from the time at which the history ends."""
+    return fit.system.trajectory(fit.solution, fit.time_zero)
 
 
 def _unseen(network: Network) -> np.ndarray:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._data.study_data import parts_of
 from .._inference.identifiability import DETERMINED, NOT_DETERMINED, NOT_JUDGED, reasons
-from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices, without_weights
-from .._search.noise_setup import describe_noise
-from .._shooting.process_noise import ProcessNoise
 from .._util import wording
 from .._util.files import nonfinite_as_none
 from .._util.shown import Cells, decimals, format_interval, format_number, listed
@@ -167,13 +165,11 @@ def _has_estimate(fit: "Estimate", j: int) -> bool:
 
 def sentences(fit: "Estimate") -> list[str]:
     """Return the sentences below the table, without the warnings."""
-    if fit.process is not None:
-        lines = [_about_noise(fit), _about_process(fit, fit.process), fit.message]
-    elif fit.is_part:
+    if fit.is_part:
         return [_about_noise(fit), _ONE_OF_STUDY]
-    else:
-        lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]
-        lines += [_about_minima(fit), *fit.solver.about(), fit.message]
+    how = fit.uncertainty, fit.state_names, fit.seconds
+    lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]
+    lines += [*fit.system.about_search(*how), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     named = named_indices(len(fit.names), fit.networks)
@@ -185,28 +181,20 @@ def sentences(fit: "Estimate") -> list[str]:
 
 
 def _about_noise(fit: "Estimate") -> str:
-    count = fit.setup.count
     if fit.uncertainty.noise_unknown:
-        return f"{count} values, no degrees of freedom; noise unknown."
+        return f"{fit.setup.count} values, no degrees of freedom; noise unknown."
     noise = ", ".join(f"{name} {sd:.3g}" for name, sd in fit.noise.items())
     degrees = "1 degree" if fit.freedom == 1 else f"{fit.freedom} degrees"
-    if (models := describe_noise(fit.setup)) is not None:
-        below = 0 if fit.data.below is None else fit.data.below.sum()
-        some = f" ({below} below limits)" if below else ""
-        return f"{count} values{some}, {degrees} of freedom; noise: {models}."
-    if fit.data.sd is None:
-        return f"{count} values, {degrees} of freedom; noise (estimated): {noise}."
     chi = "" if fit.assessment is None else f", chi-square {fit.chi_square:.4g}"
-    return f"{count} values, {degrees} of freedom{chi}; noise (given): {noise}."
+    return fit.setup.misfit.about_noise(fit.setup, degrees, noise, chi)
 
 
 def _about_experiments(fit: "Estimate") -> list[str]:
     """Name the experiments of a study, and the parameters that differ among them."""
-    joint = fit.setup.joint
-    if joint is None:
+    if not fit.experiments:
         return []
-    counts = [int(np.isfinite(part.x).sum()) for part in fit.data.parts]
-    named = [f"{label} ({n})" for label, n in zip(fit.data.labels, counts)]
+    counts = [int(np.isfinite(part.x).sum()) for part in parts_of(fit.data)]
+    named = [f"{label} ({n})" for label, n in zip(fit.experiments, counts)]
     local = dict.fromkeys(name.split("@")[0] for name in fit.names if "@" in name)
     shared = [name for name in fit.names if "@" not in name]
     text = f"{len(named)} experiments (numbers of values): {listed(named)}."
@@ -228,42 +216,3 @@ def _about_histories(fit: "Estimate") -> list[str]:
     higher = [f"{rise:.3g} with `{kind}`" for kind, rise in others if rise < np.inf]
     above = f"; BIC is higher by {', '.join(higher)}" if higher else ""
     return [f"History chosen by evidence: `{chosen}`{above}."]
-
-
-def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
-    """Describe the process noise, which only fits by multiple shooting have."""
-    named = zip(fit.state_names, process.sd.tolist())
-    share = " of its level" if process.is_relative else ""
-    noise = ", ".join(f"{name} {sd:.3g}{share}" for name, sd in named)
-    return (
-        f"Process noise (estimated), per square root of time: {noise}. By multiple "
-        f"shooting; {fit.seconds:.2g} s."
-    )
-
-
-def _about_minima(fit: "Estimate") -> str:
-    minima = distinct_minima(fit.uncertainty)
-    starts = "1 start" if fit.starts == 1 else f"{fit.starts} starts"
-    if fit.setup.has_networks:  # Minima in weights mean nothing.
-        return f"{starts}, {fit.seconds:.2g} s."
-    text = f"{starts}, {fit.seconds:.2g} s; "
-    reached = _reached(minima[0].starts if minima else 0)
-    if len(minima) <= 1:
-        return f"{text}one minimum, {reached}."
-    rise = (minima[1].loss - minima[0].loss) / fit.uncertainty.residual_variance
-    where = (
-        f"{rise:.3g} above it"
-        if rise >= 0
-        else f"with a faster history or a longer delay, {-rise:.3g} below it"
-    )
-    return (
-        f"{text}{len(minima)} minima, the best {reached}, the next {where} in "
-        "chi-square."
-    )
-
-
-def _reached(starts: int) -> str:
-    """Say from how many independent starts a minimum was reached."""
-    if starts == 0:
-        return "reached only from perturbed fits"
-    return "reached once" if starts == 1 else f"reached {starts} times"

@@ -2,10 +2,11 @@
 
 import abc
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import jax
 import numpy as np
@@ -18,6 +19,7 @@ from .._engine.solution import Solution
 from .._engine.solve import solve
 from .._equation.equation import Equation
 from .._inference.learned_function import LearnedFunction
+from .._inference.system import UNDISTURBED, AbstractSystem
 from .._problem.delays import delay_values
 from .._problem.history import time_zero
 from .._problem.network_weights import (
@@ -83,7 +85,7 @@ class AbstractFit(AbstractShown):
     parameters, by `names`. `model` is the text equation that was fitted, if any.
 
     `max_step` is the largest step of the solver, where the steps do not follow from
-    `steps_per_delay`, and else None."""
+    `steps_per_delay`, and else None. `system` is what the system is taken to be."""
 
     problem: Problem
     data: Any
@@ -97,6 +99,8 @@ class AbstractFit(AbstractShown):
     steps_per_delay: int
     max_step: float | None
     model: Equation | None
+    system: AbstractSystem
+    experiments: Mapping[str, "AbstractFit"]
 
     @property
     def values(self) -> dict[str, float]:
@@ -258,6 +262,8 @@ class FitResult(AbstractFit):
     solver: AbstractIntegrator = field(repr=False)
     steps_per_delay: int = field(repr=False)
     max_step: float | None = field(default=None, repr=False)
+    system: ClassVar[AbstractSystem] = UNDISTURBED
+    experiments: ClassVar[Mapping[str, AbstractFit]] = {}
 
     def to_dict(self) -> dict[str, Any]:
         rows = self.summary()

@@ -21,7 +21,12 @@ from .._inference.identifiability import VERDICTS, Verdict
 from .._inference.profile import BREAKDOWNS, Profile
 from .._inference.residual_tests import ResidualTest
 from .._problem.delays import DelayRole
-from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
+from .._problem.free_parameters import (
+    FreeParameters,
+    JointParameters,
+    ParameterArray,
+    joint_parameters,
+)
 from .._problem.network import networks_in
 from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
@@ -29,10 +34,10 @@ from .._problem.without_doses import without_doses
 from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.levenberg_marquardt import Priors
 from .._search.make_setup import (
+    choose_misfit,
     joined_setup,
     shortest_delay,
 )
-from .._search.noise_setup import make_likelihood
 from .._search.normal_equations import LeastSquaresModel
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
@@ -344,6 +349,9 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
     them."""
     setup, free = fit.setup, fit.setup.parts[0].model.free
     result, assessment = fit.search_result, fit.assessment
+    gram = np.array(result.best.gram)
+    gram[0, 1:, 1:] = fit.uncertainty.information
+    best = replace(result.best, gram=gram)
     arrays = [
         {
             **described,
@@ -377,7 +385,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
             **{key: getattr(setup, name) for key, name in _OF_SETUP.items()},
         },
         histories=fit.histories,
-        search={**vars(result), "weights": result.points.weights},
+        search={**vars(result), "best": best, "weights": result.points.weights},
         profiles=profiles,
         assessment=judged,
         process=fit.process,
@@ -431,13 +439,14 @@ def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
         priors=saved["priors"],
         dimension=problem.dimension,
         engine=_engine(content, problem, free, data),
-        likelihood=make_likelihood(problem, data, free),
+        misfit=choose_misfit(problem, data, free),
     )
     return FitSetup(
         model=model,
         data=data,
         steps_per_delay=options["steps_per_delay"],
         workers=cores(),
+        joint=JointParameters.alone(free),
         **_fields_of(saved),
     )
 
@@ -484,7 +493,7 @@ def _free_parameters(
 def _study_content(fit: "Estimate") -> dict[str, Any] | None:
     """Describe the experiments of a study; None for a fit of one data set."""
     joint, data = fit.setup.joint, fit.data
-    if joint is None:
+    if not fit.experiments:
         return None
     models = fit.models or (None,) * len(fit.problems)
     local = fit.setup.parts[0].model.free

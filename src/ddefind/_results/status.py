@@ -4,7 +4,7 @@ import enum
 from typing import final
 
 from .._search import levenberg_marquardt
-from .._search.normal_equations import FOR_NETWORKS
+from .._search.squares import FOR_NETWORKS
 
 # Steps of a fit with networks that lower S by a smaller share are slow, as in 2e-5.
 _SLOW = f"{FOR_NETWORKS.slow:g}".replace("e-0", "e-")

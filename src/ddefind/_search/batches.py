@@ -56,17 +56,15 @@ from .levenberg_marquardt import (
     MinimiserResult,
     minimise,
 )
-from .normal_equations import (
-    LeastSquaresModel,
-    normal_equations,
-    row_equations,
-    work_buffer,
-)
+from .normal_equations import LeastSquaresModel, work_buffer
 from .same_minimum import agree, first_at_minimum, predicted_rise
-from .setup import FitSetup, effective_count, standard_errors
+from .setup import FitSetup, standard_errors
 
 # The number of fits that one call of the compiled program runs, one after the other.
 BLOCK_SIZE = 16
+# How many of the fits are repeated with half the step; fewer with networks, which take
+# longer.
+SURVIVORS, SURVIVORS_WITH_NETWORKS = 10, 4
 # A fit that needs more evaluations than this counts as not converged.
 MAX_EVALUATIONS = 400
 # Most fits converge within this number of evaluations. Those that do not go on if their
@@ -118,6 +116,14 @@ class RefinedFits:
     @property
     def converged(self) -> np.ndarray:
         return np.isin(self.status, (GRADIENT, STEP, EXACT, KINK, SLOW, PROBABLE))
+
+    def of_loss(
+        self, theta: np.ndarray, loss: float, squares: np.ndarray
+    ) -> "RefinedFits":
+        """Return one fit of which S is known, and not its linearisation."""
+        gram = np.zeros((1, 1 + len(theta), 1 + len(theta)))
+        gram[0, 0, 0] = loss
+        return replace(self, theta=theta[None], gram=gram, squares=squares[None])
 
     def unit(self, setup: FitSetup) -> float:
         """Return the unit of chi-square, from the best of the fits."""
@@ -197,18 +203,13 @@ def fit_one(
 
     `capacity` is the number of rows of the solver's memory, which limits the steps.
     The model decides what counts as `convergence` if it is not given."""
-    values, weights = jnp.asarray(task.points.values), task.points.weights
     steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
 
     def linearise(theta, memory):
         enough = model.at_least(steps, task.rate, theta, capacity)
-        equations = row_equations if model.stores_rows else normal_equations
-        return equations(model, theta, task.points, enough, memory)
+        return model.misfit.linearise(model, theta, task.points, enough, memory)
 
-    tiny = _ROUNDING * jnp.sum(weights * values**2)
-    scale = None
-    if model.likelihood is not None:
-        tiny, scale = -jnp.inf, jnp.sum(model.likelihood.count)
+    tiny, scale = model.misfit.negligible(task.points, _ROUNDING)
     return minimise(
         linearise,
         task.theta,
@@ -277,9 +278,7 @@ def refine_promising(
     """Refine the fits, but give up those that go on for long far from the best."""
     fits = refine(setup, theta, points, n, PATIENCE)
     lowest = np.min(fits.loss)
-    # A sum of squares is compared with itself, a likelihood with the number of values.
-    size = lowest if setup.model.likelihood is None else setup.count
-    is_promising = fits.loss < lowest + (PROMISING - 1) * size
+    is_promising = fits.loss < lowest + setup.misfit.margin(setup, lowest, PROMISING)
     rows = np.flatnonzero((fits.status == LIMIT) & is_promising)
     if len(rows) == 0:
         return fits
@@ -393,8 +392,6 @@ def observed(
 def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
     """Compute what is observed at the data, with derivatives, (N, k, 1 + p)."""
     k, p = len(setup.data.names), len(theta)
-    if setup.joint is None:
-        return observed(setup.model, theta, setup.data.t, n, k)
     values = []
     for e, part in enumerate(setup.parts):
         found = observed(part.model, setup.local(theta, e), part.data.t, n, k)
@@ -450,15 +447,6 @@ def _log_determinants(fits: RefinedFits) -> np.ndarray:
         sign, found[row] = np.linalg.slogdet(fits.gram[row, 1:, 1:])
         found[row] = found[row] if sign > 0 else 0.0
     return found
-
-
-def effective_weights(setup: FitSetup, fits: RefinedFits) -> float:
-    """Count the weights of networks that the data determine in the first fit."""
-    if not setup.has_networks:
-        return 0.0
-    priors = setup.model.priors
-    assert priors is not None
-    return effective_count(fits.gram[0, 1:, 1:], priors.weight, setup.is_weight)
 
 
 def slow_frequency_limit(setup: FitSetup, theta: np.ndarray) -> np.ndarray:

@@ -38,6 +38,7 @@ from .._data.study_data import each_part, longest_part
 from .._engine.engine import Points
 from .batches import RefinedFits, keep_distinct, refine, refine_promising, score
 from .bounds import delays_to_try
+from .misfit import FIRST_LOOK, SECOND_LOOK
 from .setup import FitSetup
 from .starts import (
     draw_starts,
@@ -49,8 +50,6 @@ from .starts import (
     without_aliases,
 )
 
-# The phases, as they are reported to the user.
-FIRST_LOOK, SECOND_LOOK = "first look", "second look"
 # The largest number of rounds if the best fit follows the data, and if it does not.
 _ROUNDS, _ROUNDS_WHEN_LOST = 3, 5
 # A fit follows the data if its chi-square per degree of freedom is below this (with the
@@ -240,7 +239,7 @@ def explore_networks(
     """Fit from `starts` starts, and from as many again until one is near the data.
     Yield all fits so far, and the number of starts."""
     random, fits, count = np.random.default_rng(seed), None, 0
-    if setup.joint is not None:
+    if len(setup.parts) > 1:
         # Every experiment of a study adds information about the delay.
         most = max(_FEWEST_STARTS, _STARTS_OF_STUDIES // len(setup.parts))
         starts = min(starts, most)

@@ -33,16 +33,9 @@ from .._engine.adaptive.pieces import PathRows, StagePast
 from .._problem.delays import delay_values, in_structure
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
-from .._util.arrays import read, write
-from .levenberg_marquardt import (
-    Box,
-    MinimiserResult,
-    NormalEquations,
-    Priors,
-    minimise,
-    prior_gram,
-)
-from .normal_equations import LeastSquaresModel, StoredRows, pick, stored_rows
+from .._util.arrays import read
+from .levenberg_marquardt import Box, MinimiserResult, Priors, minimise
+from .normal_equations import LeastSquaresModel
 
 # The number of times at which slopes are compared.
 TIMES = 80
@@ -139,69 +132,13 @@ def match_one(
     """Match one start; targets of a study have a first axis over experiments."""
 
     def linearise(theta, memory):
-        if model.stores_rows:
-            return _matching_rows(model, theta, target, priors), memory
-        study = model.experiments
-        if study is None:
-            gram = _matching_gram(model, theta, target)
-        else:
-
-            def add(e, gram):
-                part, local = model.part(e), study.local(e, theta)
-                return gram + study.joint(
-                    e, _matching_gram(part, local, pick(target, e))
-                )
-
-            size = 1 + theta.shape[0]
-            gram = lax.fori_loop(0, study.count, add, jnp.zeros((size, size)))
-        if priors is not None:
-            gram = gram + prior_gram(priors, theta)
-        return NormalEquations(gram, jnp.zeros(1)), memory
+        found = model.misfit.matched(
+            model, theta, target, priors, _start_rows, _visit_times
+        )
+        return found, memory
 
     limit = _MAX_EVALUATIONS if priors is None else _MAX_EVALUATIONS_OF_NETWORKS
     return minimise(linearise, theta, box, jnp.asarray(limit), 0.0, ())
-
-
-def _matching_gram(
-    model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
-) -> jax.Array:
-    """Compute the normal equations of gradient matching in one experiment."""
-    start = _start_rows(model, theta, target)
-
-    def add(gram, j, rows):
-        return gram + jnp.sum(rows[:, :, None] * rows[:, None, :], axis=0)
-
-    gram = add(0.0, None, start)
-    return _visit_times(model, theta, target, add, gram)
-
-
-def _matching_rows(
-    model: LeastSquaresModel,
-    theta: jax.Array,
-    target: MatchingTarget,
-    priors: Priors | None,
-) -> StoredRows:
-    """Compute the same as stored rows, of all experiments."""
-    study, zeros = model.experiments, jnp.zeros
-
-    def of_experiment(part, local, target):
-        start = _start_rows(part, local, target)
-        shape = (target.t.shape[0], *start.shape)
-        slopes = _visit_times(part, local, target, write, zeros(shape))
-        return jnp.concatenate([start, slopes.reshape(-1, start.shape[1])])
-
-    if study is None:
-        rows = of_experiment(model, theta, target)
-    else:
-        rows = lax.map(
-            lambda e: of_experiment(
-                model.part(e), study.local(e, theta), pick(target, e)
-            ),
-            jnp.arange(study.count),
-        )
-        rows = jax.vmap(study.joint_of)(jnp.arange(study.count), rows)
-        rows = rows.reshape(-1, rows.shape[-1])
-    return stored_rows(rows, zeros(1), priors, theta)
 
 
 def _start_rows(

@@ -39,9 +39,11 @@ from .._util import wording
 from .._util.machine import cores
 from .bounds import Bounds, bound_delay, bound_frequency, bound_shape, usual_delays
 from .levenberg_marquardt import Priors
-from .noise_setup import bound_noise, joint_likelihood, make_likelihood, noise_count
+from .likelihood import Likelihood, bound_noise
+from .misfit import AbstractMisfit
 from .normal_equations import Experiments, LeastSquaresModel, stack
 from .setup import FitSetup
+from .squares import Squares
 
 # The largest width of the prior of a weight in a first layer, for one in a history, and
 # the least.
@@ -179,8 +181,8 @@ def make_setup(
         fixed,
         priors,
         problem.dimension,
+        choose_misfit(problem, data, free),
         fit_engine(without_doses(problem), solver, data.T, shortest),
-        likelihood=make_likelihood(problem, data, free),
     )
     setup = FitSetup(
         model,
@@ -193,8 +195,17 @@ def make_setup(
         is_frequency,
         is_given,
         workers or cores(),
+        JointParameters.alone(free),
     )
     return setup, problem
+
+
+def choose_misfit(problem: Problem, data: Data, free: FreeParameters) -> AbstractMisfit:
+    """Choose what a fit makes small: the likelihood of noise that has models, or the
+    sum of squares."""
+    if problem.noise is None:
+        return Squares.of(len(free.names))
+    return Likelihood.of(problem, data, free)
 
 
 def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
@@ -389,10 +400,8 @@ def joined_setup(
             [without_doses(problem) for problem in problems],
             np.array([part.T for part in data.parts]),
         ),
-        likelihood=joint_likelihood(
-            [setup.model.likelihood for setup in setups],
-            data,
-            p - noise_count(joint.free),
+        misfit=first.misfit.joined(
+            [setup.misfit for setup in setups[1:]], joint.free, data
         ),
         experiments=experiments,
     )

@@ -6,51 +6,129 @@ quantity i at time $t_j$:
 $$S(\theta) = \sum_{j,i} w_{ji}\,\bigl(\hat x_i(t_j; \theta) - x_{ji}\bigr)^2
   + \text{priors}, \qquad w_{ji} = 1 / \mathrm{sd}_{ji}^2.$$
 
-`LeastSquaresModel` holds what all fits of one problem share. `normal_equations`
-evaluates S and its linearisation. In a study S is the sum over its `Experiments`.
+`LeastSquaresModel` holds what all fits of one problem share; its misfit says what S is.
+`normal_equations` evaluates S and its linearisation: the sum over the experiments of a
+study, of which a single data set is one."""
 
-With hundreds of free values, the weights of networks, the matrix $J^T J$ takes longer
-to add up, point by point, than the equation takes to solve. Then the rows of the
-Jacobian J are stored (`StoredRows`), one for each of the M measured values, and LAPACK
-solves for a step p. With the diagonal matrices A of the priors and D of the scales, and
-$B = A + \lambda D^2$, it solves
-
-$$(J^T J + B)\,p = -g, \qquad g = J^T r + A\,(\theta - m),$$
-
-if there are no more values than rows. Otherwise the smaller system is that of the rows
-(Woodbury's identity):
-
-$$p = -B^{-1} g + B^{-1} J^T (I + J B^{-1} J^T)^{-1} J B^{-1} g.$$"""
-
+import abc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.linalg import cho_factor, cho_solve
 
 from .._engine.engine import AbstractEngine, AbstractSensitivity, Points, System
 from .._problem.free_parameters import FreeParameters
-from .._problem.problem import Problem
+from .._problem.problem import Problem, with_noise
 from .._problem.without_doses import hidden_count, without_doses
 from .._util.arrays import read, write
 from .guide import Guide, GuidedRhs
-from .levenberg_marquardt import (
-    Convergence,
-    NormalEquations,
-    Priors,
-    prior_gram,
-    prior_terms,
-)
-from .likelihood import Likelihood, likelihood_equations
+from .levenberg_marquardt import Convergence, NormalEquations, Priors, prior_gram
+from .misfit import AbstractMisfit
+
+
+class AbstractExperiments(eqx.Module):
+    """The experiments of a fit, over which its normal equations are added up.
+
+    A `tree` is `joined`, and each part gets its own branch. The `place` of an
+    experiment in the data are its first row and the first one after it, and its last
+    time; that of a single one is the `whole`."""
+
+    @abc.abstractmethod
+    def part(self, model: "LeastSquaresModel", e: Any) -> "LeastSquaresModel":
+        """Return the model of experiment `e`."""
+
+    @abc.abstractmethod
+    def joined(self, trees: Sequence[Any], axis: int) -> Any:
+        """Stack the trees of all experiments along an axis of their arrays."""
+
+    @abc.abstractmethod
+    def with_fixed(self, function: Callable[[Problem], Problem]) -> Any:
+        """Change the fixed parameters of experiments that have their own."""
+
+    @abc.abstractmethod
+    def without_noise(self, p: int) -> Any:
+        """Return the experiments without the parameters of the noise, of which the
+        first `p` joint values are none."""
+
+    @abc.abstractmethod
+    def first(self, model: "LeastSquaresModel", theta: jax.Array, tree: Any) -> Any:
+        """Return the model, the free values and the tree of the first experiment."""
+
+    @abc.abstractmethod
+    def each(self, model, theta, end, function, *trees) -> Any:
+        """Stack `function(part, local values, end, *trees)` of all experiments; a
+        single one ends at the time `end`."""
+
+    @abc.abstractmethod
+    def sum(self, model, theta, whole, quantities, function, tree, memory) -> Any:
+        """Add up the normal equations `function(part, local values, place, tree,
+        memory)`, of as many `quantities`; return also the last memory."""
+
+    @abc.abstractmethod
+    def observed(self, model, theta, points, steps, memory) -> Any:
+        """Compute what is observed at the points, with derivatives, [N, k, 1 + p];
+        return also the last memory."""
+
+    @abc.abstractmethod
+    def stacked(self, model, theta, function, tree) -> jax.Array:
+        """Stack the rows [..., 1 + p] of `function(part, local values, tree)`."""
 
 
 @final
-class Experiments(eqx.Module):
+class OneExperiment(AbstractExperiments):
+    """A single data set, whose part is the model itself."""
+
+    def part(self, model, e):
+        return model
+
+    def joined(self, trees, axis):
+        return trees[0]
+
+    def with_fixed(self, function):
+        return self
+
+    def without_noise(self, p):
+        return self
+
+    def first(self, model, theta, tree):
+        return model, theta, tree
+
+    def each(self, model, theta, end, function, *trees):
+        return function(model, theta, end, *trees)
+
+    def sum(self, model, theta, whole, quantities, function, tree, memory):
+        return function(model, theta, whole, tree, memory)
+
+    def observed(self, model, theta, points, steps, memory):
+        table = jnp.zeros((*points.values.shape, 1 + theta.shape[0]))
+        return _fill(model, theta, whole_of(points), points, steps, memory, table)
+
+    def stacked(self, model, theta, function, tree):
+        return function(model, theta, tree)
+
+
+def _fill(
+    part: "LeastSquaresModel",
+    theta: jax.Array,
+    place: Any,
+    points: Points,
+    steps: Any,
+    memory: Any,
+    table: jax.Array,
+) -> tuple[jax.Array, Any]:
+    """Write what is observed in one experiment into the rows of a table."""
+    rows, end = place
+    sensitivity = part.sensitivity(theta, steps, end)
+    return sensitivity.visit(points, rows, memory, write, table)
+
+
+@final
+class Experiments(AbstractExperiments):
     r"""What differs between the experiments of a study, for compiled programs.
 
     Every experiment has a problem of the same shape, in which only constants differ:
@@ -69,7 +147,9 @@ class Experiments(eqx.Module):
     - `rows` [experiments, 2]: the first row of each in the data, and the first after
       it.
     - `ends` [experiments]: the last times.
-    """
+
+    The record of the model's `mesh` and the arrays of its `guide` and its misfit have
+    a first axis over the experiments, too."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
@@ -84,12 +164,96 @@ class Experiments(eqx.Module):
         """The number of experiments."""
         return self.known.shape[0]
 
-    def local(self, e: Any, theta: jax.Array) -> jax.Array:
+    def part(self, model, e):
+        # Priors are for joint values.
+        return replace(
+            model,
+            free=self.free,
+            learned=pick(self.learned, e),
+            fixed=pick(self.fixed, e),
+            priors=None,
+            engine=model.engine.part(e),
+            guide=pick(model.guide, e),
+            misfit=pick(model.misfit, e),
+            experiments=OneExperiment(),
+        )
+
+    def joined(self, trees, axis):
+        return jax.tree.map(lambda *arrays: np.stack(arrays, axis), *trees)
+
+    def with_fixed(self, function):
+        return replace(self, fixed=function(self.fixed))
+
+    def without_noise(self, p):
+        free = self.free.without_noise()
+        q = len(free.names)
+        return replace(
+            self,
+            free=free,
+            learned=with_noise(self.learned, None),
+            fixed=with_noise(self.fixed, None),
+            selection=self.selection[:, :q, :p],
+            known=self.known[:, :q],
+        )
+
+    def first(self, model, theta, tree):
+        return self.part(model, 0), self._local(0, theta), pick(tree, 0)
+
+    def each(self, model, theta, end, function, *trees):
+        def one(e):
+            branches = (pick(tree, e) for tree in trees)
+            local, end = self._local(e, theta), read(self.ends, e)
+            return function(self.part(model, e), local, end, *branches)
+
+        return lax.map(one, jnp.arange(self.count))
+
+    def sum(self, model, theta, whole, quantities, function, tree, memory):
+        def add(e, carry):
+            total, memory = carry
+            found, memory = function(
+                *self._part(model, e, theta), pick(tree, e), memory
+            )
+            gram = total.gram + self._joint(e, found.gram)
+            return NormalEquations(gram, total.squares + found.squares), memory
+
+        zero = no_equations(1 + theta.shape[0], quantities)
+        return lax.fori_loop(0, self.count, add, (zero, memory))
+
+    def observed(self, model, theta, points, steps, memory):
+        def fill(e, carry):
+            table, memory = carry
+            part, local, place = self._part(model, e, theta)
+            return _fill(part, local, place, points, pick(steps, e), memory, table)
+
+        count = points.values.shape[0]
+        table = jnp.zeros((*points.values.shape, 1 + self.known.shape[1]))
+        table, memory = lax.fori_loop(0, self.count, fill, (table, memory))
+        row = jnp.arange(count)
+        e = jnp.sum(row[:, None] >= self.rows[1:, 0], axis=1)
+        return jax.vmap(self._joint_of)(e, table), memory
+
+    def stacked(self, model, theta, function, tree):
+        rows = self.each(
+            model,
+            theta,
+            None,
+            lambda part, local, _, branch: function(part, local, branch),
+            tree,
+        )
+        rows = jax.vmap(self._joint_of)(jnp.arange(self.count), rows)
+        return rows.reshape(-1, rows.shape[-1])
+
+    def _part(self, model: "LeastSquaresModel", e: Any, theta: jax.Array) -> Any:
+        """Return the model, the free values and the place of experiment `e`."""
+        place = read(self.rows, e), read(self.ends, e)
+        return self.part(model, e), self._local(e, theta), place
+
+    def _local(self, e: Any, theta: jax.Array) -> jax.Array:
         """Return the free values of experiment `e`."""
         picked = jnp.sum(read(self.selection, e) * theta, axis=1)
         return picked + read(self.known, e)
 
-    def joint(self, e: Any, gram: jax.Array) -> jax.Array:
+    def _joint(self, e: Any, gram: jax.Array) -> jax.Array:
         """Convert normal equations of experiment `e` to the joint values. Products are
         written as sums, which XLA compiles into loops."""
         P = read(self.selection, e)
@@ -97,7 +261,7 @@ class Experiments(eqx.Module):
         half = jnp.sum(gram[:, :, None] * P[None], axis=1)
         return jnp.sum(P[:, :, None] * half[:, None, :], axis=0)
 
-    def joint_of(self, e: Any, rows: jax.Array) -> jax.Array:
+    def _joint_of(self, e: Any, rows: jax.Array) -> jax.Array:
         """Convert rows [..., 1 + local values] of experiment `e`, values and
         derivatives, to the joint values. A joint value is at most one of the local
         values of an experiment."""
@@ -137,182 +301,6 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray)
 
 
-# The system of the rows is solved with at least this damping, so that it stays accurate
-# where a value has no prior.
-_LEAST_IN_DUAL = 1e-6
-# The c in the scale of values with a prior. With 0.3 network fits take half of the
-# evaluations that they take with 1 or with scales of their own.
-_SHARE_OF_LARGEST = 0.3
-# From this many standard deviations on, a residual counts linearly in a robust model.
-_OUTLYING = 1.345
-
-
-class StoredRows(NamedTuple):
-    """The sum of squares and its linearisation at one point, as a table.
-
-    `rows` are [r J] for all weighted residuals, and `side` and `weight` what the priors
-    add to J^T r and to the diagonal of J^T J; `corner` is what they add to S."""
-
-    rows: Any  # [M, 1 + p]
-    corner: Any
-    side: Any  # [p]
-    weight: Any  # [p]
-    squares: Any  # [k]
-
-    @property
-    def S(self) -> jax.Array:
-        """The sum of squares."""
-        return jnp.sum(self.rows[:, 0] ** 2) + self.corner
-
-    @property
-    def is_finite(self) -> jax.Array:
-        """Whether all numbers are finite."""
-        return jnp.all(jnp.isfinite(self.rows)) & jnp.isfinite(self.corner)
-
-    @property
-    def gradient(self) -> jax.Array:
-        """J^T r."""
-        return self.rows[:, 1:].T @ self.rows[:, 0] + self.side
-
-    @property
-    def diagonal(self) -> jax.Array:
-        """The diagonal of J^T J."""
-        return jnp.sum(self.rows[:, 1:] ** 2, axis=0) + self.weight
-
-    @property
-    def scales(self) -> jax.Array:
-        r"""D: the root of the diagonal of J^T J. For values with a prior of precision a
-        it is $c \sqrt{a R}$, where R is the largest ratio of that diagonal to a: one
-        length for all of them. With scales of their own, weights that hardly matter run
-        far away, and a fit creeps along a curved valley."""
-        diagonal, has_prior = self.diagonal, self.weight > 0
-        ratio = diagonal / jnp.where(has_prior, self.weight, 1.0)
-        largest = jnp.max(jnp.where(has_prior, ratio, 0.0))
-        shared = _SHARE_OF_LARGEST * jnp.sqrt(self.weight * largest)
-        return jnp.where(has_prior, shared, jnp.sqrt(diagonal))
-
-    def equations(self, exist: jax.Array) -> NormalEquations:
-        """Return the normal equations, infinite where they do not `exist`."""
-        gram = self.rows.T @ self.rows
-        corner, side = self.corner[None, None], self.side[None]
-        gram += jnp.block([[corner, side], [side.T, jnp.diag(self.weight)]])
-        return NormalEquations(jnp.where(exist, gram, jnp.inf), self.squares)
-
-    def scaled(self, D: jax.Array, free: jax.Array) -> "ScaledRows":
-        """Return J D^-1 for the values that are `free`; zero for the others."""
-        J = jnp.where(free, self.rows[:, 1:] / D, 0.0)
-        return ScaledRows(J, jnp.where(free, self.weight / D**2, 0.0), free)
-
-
-class ScaledRows(NamedTuple):
-    """The Jacobian and the priors in scaled variables."""
-
-    J: Any  # [M, p]
-    weight: Any  # [p]
-    free: Any  # [p], boolean
-
-    def solve(self, damping: Any, right: jax.Array) -> jax.Array:
-        """Solve the damped equations for a step."""
-        M, p = self.J.shape
-        B = jnp.where(self.free, self.weight + damping, 1.0)
-        if p <= M:
-            return _solve(self.J.T @ self.J + jnp.diag(B), right)
-        # Values without a prior have a B of nothing but the damping.
-        B = jnp.maximum(B, _LEAST_IN_DUAL)
-        J_over_B = self.J / B
-        inner = _solve(jnp.eye(M) + J_over_B @ self.J.T, J_over_B @ right)
-        return right / B - J_over_B.T @ inner
-
-    def curvature(self, step: jax.Array) -> jax.Array:
-        """Return step^T (J^T J + A) step."""
-        return jnp.sum((self.J @ step) ** 2) + jnp.sum(self.weight * step**2)
-
-
-def row_equations(
-    model: Any, theta: jax.Array, points: Points, steps: Any, memory: Any
-) -> tuple[StoredRows, Any]:
-    """Compute the rows of a `LeastSquaresModel`; arguments as in `normal_equations`."""
-    study, (count, k) = model.experiments, points.values.shape
-    if study is None:
-        observed = jnp.zeros((count, k, 1 + theta.shape[0]))
-        marching = model.sensitivity(theta, steps, points.times[-1])
-        observed, memory = marching.visit(points, (0, count), memory, write, observed)
-    else:
-
-        def march(e, carry):
-            observed, memory = carry
-            local, end = study.local(e, theta), read(study.ends, e)
-            marching = model.part(e).sensitivity(local, pick(steps, e), end)
-            rows = read(study.rows, e)
-            return marching.visit(points, rows, memory, write, observed)
-
-        observed = jnp.zeros((count, k, 1 + study.known.shape[1]))
-        carry = lax.fori_loop(0, study.count, march, (observed, memory))
-        count = jnp.arange(count)
-        e = jnp.sum(count[:, None] >= study.rows[1:, 0], axis=1)
-        observed, memory = jax.vmap(study.joint_of)(e, carry[0]), carry[1]
-    squares, rows = _weighted(model.is_robust, points, observed)
-    return stored_rows(rows, squares, model.priors, theta), memory
-
-
-def stored_rows(
-    rows: jax.Array, squares: jax.Array, priors: Priors | None, theta: jax.Array
-) -> StoredRows:
-    """Add the priors to the rows [r J] of all residuals."""
-    none = jnp.zeros(theta.shape[0])
-    added = jnp.zeros(()), none, none
-    if priors is not None:
-        added = prior_terms(priors, theta)
-    return StoredRows(rows, *added, squares)
-
-
-def _weighted(
-    is_robust: bool, points: Points, observed: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Return the squared residuals of each quantity and the weighted rows [r J]."""
-    weight = jnp.asarray(points.weights).ravel()
-    values = jnp.asarray(points.values).ravel()
-    observed = observed.reshape(-1, observed.shape[-1])
-    square, rows = residual_rows(is_robust, weight, values, observed)
-    squares = jnp.sum(square.reshape(points.values.shape), axis=0)
-    return squares, jnp.where(weight[:, None] > 0, jnp.sqrt(weight)[:, None] * rows, 0)
-
-
-def residual_rows(
-    is_robust: bool, weight: jax.Array, values: Any, observed: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    r"""Return the squares of residuals, and their rows [r J], from what is observed.
-
-    In the robust fits that explore for Student's noise the squares of the rows are
-    Huber's loss: beyond k standard deviations the residual r is replaced by the root of
-    that loss, $\sqrt{k(2|r| - k)}$, and the Jacobian by the derivatives of the root.
-    """
-    residual = observed[:, 0] - values
-    square = jnp.where(weight > 0, residual**2, 0.0)
-    rows = jnp.concatenate([residual[:, None], observed[:, 1:]], axis=1)
-    if not is_robust:
-        return square, rows
-    size = jnp.sqrt(weight) * jnp.abs(residual)
-    is_outlier = size > _OUTLYING
-    safe = jnp.where(is_outlier, size, _OUTLYING)
-    root = jnp.sqrt(_OUTLYING * (2 * safe - _OUTLYING))
-    first = jnp.where(is_outlier, root / safe, 1.0)
-    others = jnp.where(is_outlier, _OUTLYING / root, 1.0)
-    is_first = jnp.arange(rows.shape[1]) == 0
-    return square, rows * jnp.where(is_first, first[:, None], others[:, None])
-
-
-def _solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
-    return cho_solve(cho_factor(matrix, lower=True), right)
-
-
-# With more free values than this the Jacobian is stored.
-_MANY_VALUES = 40
-# Convergence of the weights of networks, whose single values mean nothing: along curved
-# valleys S becomes lower by ever less.
-FOR_NETWORKS = Convergence(reduction=1e-6, hidden=1e-5, slow=2e-5)
-
-
 @final
 class LeastSquaresModel(eqx.Module):
     """The part of a least-squares problem that all its fits share.
@@ -320,60 +308,20 @@ class LeastSquaresModel(eqx.Module):
     `free` maps the free values to the problem's parameters; its own bounds are
     infinite, and those of a start are in its `Box`. `learned` and `fixed` are the
     problem's parameters with and without free values. `dimension` is the number of
-    states. If a model `is_robust`, large residuals count linearly: see `residual_rows`.
+    states. The `misfit` is what a fit makes small, summed over the `experiments`; in a
+    study `free` are the joint values.
 
-    A model is solved by its `engine`. If its noise has models, a `likelihood` takes the
-    place of the sum of squares.
-
-    The model of a study has `experiments`. Its `free` are then the joint values, and
-    `part` is the model of one experiment."""
+    A model is solved by its `engine`."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
     fixed: Problem
     priors: Priors | None
     dimension: int = eqx.field(static=True)
+    misfit: AbstractMisfit
     engine: AbstractEngine
     guide: Guide | None = None
-    likelihood: Likelihood | None = None
-    experiments: Experiments | None = None
-    is_robust: bool = eqx.field(static=True, default=False)
-
-    def part(self, e: Any) -> "LeastSquaresModel":
-        """Return the model of experiment `e` of a study.
-
-        The arrays of `guide` and `likelihood` have a first axis over the experiments;
-        priors are for joint values."""
-        study = self.experiments
-        assert study is not None
-        return replace(
-            self,
-            free=study.free,
-            learned=pick(study.learned, e),
-            fixed=pick(study.fixed, e),
-            priors=None,
-            engine=self.engine.part(e),
-            guide=pick(self.guide, e),
-            likelihood=pick(self.likelihood, e),
-            experiments=None,
-        )
-
-    def for_each_part(self, function: Callable[..., Any], theta: jax.Array, *trees):
-        """Stack `function(part, end, local values, *trees)` of all experiments."""
-        study = self.experiments
-        assert study is not None
-
-        def one(e):
-            parts = (pick(tree, e) for tree in trees)
-            end = read(study.ends, e)
-            return function(self.part(e), end, study.local(e, theta), *parts)
-
-        return lax.map(one, jnp.arange(study.count))
-
-    @property
-    def stores_rows(self) -> bool:
-        """Whether there are so many free values that the Jacobian is stored."""
-        return self.likelihood is None and len(self.free.names) > _MANY_VALUES
+    experiments: AbstractExperiments = OneExperiment()
 
     @property
     def problem(self) -> Problem:
@@ -392,23 +340,20 @@ class LeastSquaresModel(eqx.Module):
     def steps(self, theta: jax.Array, n: Any, T: Any, capacity: int) -> Any:
         """Return the steps of a march up to the time T with the number `n`. Those of a
         study are stacked, each up to its own end."""
-        if self.experiments is not None:
-            return self.for_each_part(
-                lambda part, end, local: part.steps(local, n, end, capacity), theta
-            )
-        return self.engine.steps(lambda: self._plain(theta), n, T, capacity)
+
+        def of_part(part: "LeastSquaresModel", local: jax.Array, end: Any) -> Any:
+            return part.engine.steps(lambda: part._plain(local), n, end, capacity)
+
+        return self.experiments.each(self, theta, T, of_part)
 
     def at_least(self, steps: Any, rate: Any, theta: jax.Array, capacity: int) -> Any:
         """Return the steps, of which there are at least `rate` per unit of time."""
-        if self.experiments is not None:
-            return self.for_each_part(
-                lambda part, _, local, given: part.at_least(
-                    given, rate, local, capacity
-                ),
-                theta,
-                steps,
-            )
-        return self.engine.at_least(steps, rate, lambda: self._plain(theta), capacity)
+
+        def of_part(part: "LeastSquaresModel", local: jax.Array, _: Any, given: Any):
+            plain = part._plain
+            return part.engine.at_least(given, rate, lambda: plain(local), capacity)
+
+        return self.experiments.each(self, theta, None, of_part, steps)
 
     def _plain(self, theta: jax.Array) -> Problem:
         return without_doses(self.problem_at(theta))
@@ -435,16 +380,12 @@ class LeastSquaresModel(eqx.Module):
 
     def marching(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
         """Return the same without derivatives for the parameters of the noise."""
-        sensitivity = self.sensitivity(theta, steps, T)
-        if self.likelihood is None:
-            return sensitivity
-        return self.likelihood.without_derivatives(sensitivity, theta)
+        return self.misfit.without_noise(self.sensitivity(theta, steps, T), theta)
 
     def convergence(self, steps: Any) -> Convergence:
         """Return what counts as convergence of a fit with these steps."""
-        if self.stores_rows and self.priors is not None:
-            return FOR_NETWORKS
-        return Convergence(*self.engine.smoothness(steps))
+        by_steps = Convergence(*self.engine.smoothness(steps))
+        return self.misfit.convergence(self.priors, by_steps)
 
     @property
     def direct(self) -> tuple[int, ...]:
@@ -452,9 +393,7 @@ class LeastSquaresModel(eqx.Module):
         observed depends."""
         if callable(self.fixed.initial):
             # The state at time zero may depend on every part of the problem.
-            likelihood = self.likelihood
-            others = len(self.free.names) if likelihood is None else likelihood.others
-            return tuple(range(others))
+            return tuple(range(len(self.free.names) - self.free.noise_count))
         indirect = ("tau", "observe", "noise")
         sources = {
             source
@@ -476,68 +415,33 @@ def normal_equations(
     """Compute the normal equations at `theta`, with the `steps` of the model.
 
     `memory` is the solver's work buffer; it is returned for the next evaluation."""
-    study = model.experiments
-    if study is None:
-        rows, end = (0, points.times.shape[0]), points.times[-1]
-        total, memory = _of_experiment(model, theta, points, rows, end, steps, memory)
-    else:
 
-        def add(e, carry):
-            total, memory = carry
-            rows, end = read(study.rows, e), read(study.ends, e)
-            local, local_steps = study.local(e, theta), pick(steps, e)
-            found, memory = _of_experiment(
-                model.part(e), local, points, rows, end, local_steps, memory
-            )
-            gram = total.gram + study.joint(e, found.gram)
-            return NormalEquations(gram, total.squares + found.squares), memory
+    def of_part(part, local, place, steps, memory):
+        return part.misfit.equations(part, local, points, place, steps, memory)
 
-        zero = _no_equations(theta, points)
-        total, memory = lax.fori_loop(0, study.count, add, (zero, memory))
+    whole, quantities = whole_of(points), jnp.shape(points.values)[1]
+    total, memory = model.experiments.sum(
+        model, theta, whole, quantities, of_part, steps, memory
+    )
     if model.priors is not None:
         total = total._replace(gram=total.gram + prior_gram(model.priors, theta))
     return total, memory
 
 
-def _no_equations(theta: jax.Array, points: Points) -> NormalEquations:
-    size = 1 + theta.shape[0]
-    return NormalEquations(
-        jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:])
-    )
+def whole_of(points: Points) -> tuple[tuple[int, int], Any]:
+    """Return the place of a single experiment."""
+    return (0, points.times.shape[0]), points.times[-1]
 
 
-def _of_experiment(
-    model: LeastSquaresModel,
-    theta: jax.Array,
-    points: Any,
-    rows: Any,
-    end: Any,
-    steps: Any,
-    memory: Any,
-) -> tuple[NormalEquations, Any]:
-    """Compute the normal equations of one experiment, whose points have the numbers
-    `rows[0]` to `rows[1]` - 1 and which ends at the time `end`, without priors."""
-    if model.likelihood is not None:
-        return likelihood_equations(model, theta, points, rows, end, steps, memory)
-    sensitivity = model.sensitivity(theta, steps, end)
-
-    def add(total: NormalEquations, j, observed):
-        weight = read(points.weights, j)
-        values = read(points.values, j)
-        square, rows = residual_rows(model.is_robust, weight, values, observed)
-        products = rows[:, :, None] * rows[:, None, :]
-        gram = total.gram + jnp.sum(weight[:, None, None] * products, axis=0)
-        return NormalEquations(gram, total.squares + square)
-
-    return sensitivity.visit(points, rows, memory, add, _no_equations(theta, points))
+def no_equations(size: int, quantities: int) -> NormalEquations:
+    """Return normal equations of zeros with `size` rows."""
+    return NormalEquations(jnp.zeros((size, size)), jnp.zeros(quantities))
 
 
 def work_buffer(
     model: LeastSquaresModel, theta: jax.Array, steps: Any, capacity: int
 ) -> Any:
-    """Return memory of the solver for the first evaluation, with `capacity` rows."""
-    if model.experiments is not None:
-        # All experiments use the same memory, one after the other.
-        local = model.experiments.local(0, theta)
-        return work_buffer(model.part(0), local, pick(steps, 0), capacity)
-    return model.marching(theta, steps, 0.0).memory(capacity)
+    """Return memory of the solver for the first evaluation, with `capacity` rows. All
+    experiments use the same memory, one after the other."""
+    first, local, steps = model.experiments.first(model, theta, steps)
+    return first.marching(local, steps, 0.0).memory(capacity)

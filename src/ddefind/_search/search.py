@@ -21,63 +21,29 @@ where S is flat in some direction, along which a fit may go on without end. Ther
 fit stays as it is."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import final
 
 import numpy as np
 
-from .._data.smoothing import rough_noise, spread
-from .._data.study_data import Records
 from .._engine.engine import Points
 from .batches import (
+    SURVIVORS,
+    SURVIVORS_WITH_NETWORKS,
     RefinedFits,
     SearchResult,
     distance,
     distinct_minima,
-    effective_weights,
     is_same_place,
     keep_distinct,
     refine,
     refine_promising,
     score,
 )
-from .explore import FIRST_LOOK, SECOND_LOOK, explore, explore_networks
+from .explore import explore, explore_networks
 from .levenberg_marquardt import KINK, LIMIT, STUCK
-from .noise_setup import with_noise_parameters
+from .misfit import FINER_STEPS, FIRST_LOOK
 from .setup import FitSetup
-
-
-def given_noise(data: Records) -> np.ndarray | None:
-    """Return the root mean square of each quantity's given standard deviations."""
-    if data.sd is None:
-        return None
-    is_measured = np.isfinite(data.x)
-    total = np.sum(np.where(is_measured, data.sd, 0.0) ** 2, axis=0)
-    return np.sqrt(total / np.maximum(is_measured.sum(axis=0), 1))
-
-
-def noise_from_residuals(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
-    """Estimate the standard deviation of each quantity's noise from the first fit.
-
-    Weights of networks cost as many degrees of freedom as the data determine of them.
-    The degrees of freedom are divided among the quantities in proportion to their
-    numbers of values. A quantity with so few values that the model might pass through
-    all of them gets the pooled noise of the others, relative to its spread."""
-    count = np.isfinite(setup.data.x).sum(axis=0)
-    freedom = count * (setup.freedom - effective_weights(setup, fits)) / setup.count
-    if setup.has_networks:
-        freedom = np.maximum(freedom, 0.1 * count)
-    size = spread(setup.data)
-    mean_square = fits.squares[0] / np.where(count > 0, freedom, 1.0)
-    noise = np.sqrt(np.where(count > 0, mean_square, 1.0))
-    few = setup.has_few_values
-    if few.any():
-        others = setup.measured & ~few
-        others = others if others.any() else few
-        relative_variance = (noise / size)[others] ** 2
-        pooled = np.sqrt(np.average(relative_variance, weights=count[others]))
-        noise = np.where(few, pooled * size, noise)
-    return np.maximum(noise, 1e-9 * size)
-
 
 # The lengths of the moves, in standard errors.
 _LENGTHS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
@@ -204,9 +170,6 @@ def _directions(setup: FitSetup, fit: RefinedFits) -> np.ndarray:
     return np.concatenate(moves)
 
 
-# How many of the fits are repeated with half the step; fewer with networks, which take
-# longer.
-_SURVIVORS, _SURVIVORS_WITH_NETWORKS = 10, 4
 # The largest number of steps per delay, or in the record on a mesh.
 MAX_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
@@ -214,10 +177,6 @@ MAX_STEPS = 8000
 STEP_TOLERANCE = 0.05
 # Scores that differ by less, of fits at the same place, differ by the steps alone.
 SAME_SCORE = 1e-3
-
-
-# The phases of a search, in order, as they are reported to the user.
-PHASES = (FIRST_LOOK, SECOND_LOOK, "noise", "finer steps")
 
 
 def search(
@@ -234,10 +193,9 @@ def search(
     is called at the end of each phase. If the user interrupts the search, it returns
     the best result so far; before there is any, it passes the `KeyboardInterrupt`
     on."""
-    is_plain, result = setup.model.likelihood is None, None
-    results = _least_squares_results if is_plain else _likelihood_results
+    result = None
     try:
-        for better in results(setup, starts, seed, report, known):
+        for better in _results(DirectedSearch(setup, starts, seed, report, known)):
             result = better
     except KeyboardInterrupt:
         if result is None:
@@ -247,134 +205,61 @@ def search(
     return result
 
 
-def _least_squares_results(
-    setup: FitSetup,
-    starts: int,
-    seed: int,
-    report: Callable[[str, RefinedFits], None],
-    known: np.ndarray | None,
-) -> Iterator[SearchResult]:
-    """Yield the result after each phase of the search; the last one is final."""
-    given = given_noise(setup.data)
-    noise = rough_noise(setup.data) if given is None else given
-    points = setup.points(noise)
-    if setup.has_networks:
-        found = explore_networks(setup, starts, seed, points, noise)
-        looks = ((fits, count, FIRST_LOOK) for fits, count in found)
-    else:
-        looks = explore(setup, starts, seed, points, noise, known)
-    for fits, start_count, phase in looks:
-        yield _result(setup, fits, points, noise, start_count)
-        report(phase, fits)
-    if given is None and setup.needs_noise:
-        fits, points = _reweight(setup, fits)
-        yield _result(setup, fits, points, noise, start_count)
-        report(PHASES[2], fits)
-    result = _with_finer_steps(setup, fits, points, given, start_count)
-    yield result
-    report(PHASES[3], result.best)
+@final
+@dataclass(frozen=True)
+class DirectedSearch:
+    """A search, which a misfit directs: the arguments of `search`, and its steps."""
+
+    setup: FitSetup
+    starts: int
+    seed: int
+    report: Callable[[str, RefinedFits], None]
+    known: np.ndarray | None
+
+    def explore(
+        self, setup: FitSetup, points: Points, noise: np.ndarray
+    ) -> Iterator[tuple[RefinedFits, int, str]]:
+        """Explore with the setup that its misfit is explored by."""
+        known = None if self.known is None else self.known[:, : len(setup.lower)]
+        return explore(setup, self.starts, self.seed, points, noise, known)
+
+    def explore_networks(
+        self, points: Points, noise: np.ndarray
+    ) -> Iterator[tuple[RefinedFits, int, str]]:
+        """Explore with networks."""
+        looks = explore_networks(self.setup, self.starts, self.seed, points, noise)
+        return ((fits, count, FIRST_LOOK) for fits, count in looks)
+
+    def result(
+        self, fits: RefinedFits, points: Points, noise: np.ndarray, start_count: int
+    ) -> SearchResult:
+        """Return a result whose best fit and minima are taken from `fits`."""
+        fits = fits.take(np.argsort(score(self.setup, fits), kind="stable"))
+        return SearchResult(
+            best=fits.take([0]),
+            points=points,
+            noise=noise,
+            minima=distinct_minima(self.setup, fits),
+            starts=start_count,
+            evaluations=int(fits.evaluations.sum()),
+            step_error=np.inf,
+            interrupted=False,
+        )
 
 
-def _likelihood_results(
-    setup: FitSetup,
-    starts: int,
-    seed: int,
-    report: Callable[[str, RefinedFits], None],
-    known: np.ndarray | None,
-) -> Iterator[SearchResult]:
-    """Refine by likelihood what weighted least squares explores."""
-    points, plain = setup.points(), setup.exploring
-    p = len(plain.lower)
-
-    def refined(kept: RefinedFits) -> RefinedFits:
-        theta = with_noise_parameters(setup, kept)
-        fits = refine_promising(setup, theta, points, setup.steps(theta))
-        return replace(fits, starts=kept.starts)
-
-    def result(fits: RefinedFits, start_count: int) -> SearchResult:
-        best = fits.take([int(np.argmin(fits.loss))])
-        noise = noise_from_residuals(setup, best)
-        return _result(setup, fits, points, noise, start_count)
-
-    if starts == 1 and np.isfinite(setup.guess).all():
-        theta, start_count = setup.guess[None], 1
-        fits = refine_promising(setup, theta, points, setup.steps(theta))
-        yield result(fits, start_count)
-        report(PHASES[2], fits)
-    else:
-        noise = given_noise(plain.data)
-        assert noise is not None
-        places = None if known is None else known[:, :p]
-        looks = explore(plain, starts, seed, plain.points(), noise, places)
-        for found, start_count, phase in looks:
-            fits = refined(keep_distinct(plain, found, 1))
-            yield result(fits, start_count)
-            report(phase, found)
-        fits = refined(keep_distinct(plain, found, _SURVIVORS))
-        yield result(fits, start_count)
-        report(PHASES[2], fits)
-    last = _with_finer_steps(setup, fits, points, None, start_count)
-    yield last
-    report(PHASES[3], last.best)
-
-
-def _result(
-    setup: FitSetup,
-    fits: RefinedFits,
-    points: Points,
-    noise: np.ndarray,
-    start_count: int,
-) -> SearchResult:
-    """Return a result whose best fit and minima are taken from `fits`."""
-    fits = fits.take(np.argsort(score(setup, fits), kind="stable"))
-    return SearchResult(
-        best=fits.take([0]),
-        points=points,
-        noise=noise,
-        minima=distinct_minima(setup, fits),
-        starts=start_count,
-        evaluations=int(fits.evaluations.sum()),
-        step_error=np.inf,
-        interrupted=False,
-    )
-
-
-def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
-    """Estimate the noise and repeat the fits, until the noise stays the same."""
-    tolerance, most = (
-        (1e-2, _SURVIVORS_WITH_NETWORKS) if setup.has_networks else (1e-4, 6)
-    )
-    points, before = None, None
-    for _ in range(20):
-        best = fits.take([int(np.argmin(score(setup, fits)))])
-        noise = noise_from_residuals(setup, best)
-        if before is not None and np.all(np.abs(noise / before - 1) < tolerance):
-            break
-        points = setup.points(noise)
-        fits = keep_distinct(setup, fits, most)
-        refined = refine(setup, fits.theta, points, setup.steps(fits.theta))
-        fits = replace(refined, starts=fits.starts)
-        before = noise
-    assert points is not None
-    return fits, points
-
-
-def _with_finer_steps(
-    setup: FitSetup,
-    fits: RefinedFits,
-    points: Points,
-    given: np.ndarray | None,
-    start_count: int,
-) -> SearchResult:
-    """Finish the search: halve the steps, and estimate the noise unless it is given."""
+def _results(search: DirectedSearch) -> Iterator[SearchResult]:
+    """Yield the result after each phase of a search; the last one is final."""
+    setup = search.setup
+    fits, points, start_count = yield from setup.misfit.looks(search)
     finer, best, step_error = _halve_steps(setup, fits, points)
-    noise = noise_from_residuals(setup, best) if given is None else given
-    return replace(
-        _result(setup, finer, points, noise, start_count),
+    noise = setup.misfit.noise_levels(setup, best)
+    yield replace(
+        search.result(finer, points, noise, start_count),
         best=best,
         evaluations=sum(int(each.evaluations.sum()) for each in (fits, finer, best)),
         step_error=step_error,
     )
+    search.report(FINER_STEPS, best)
 
 
 def _halve_steps(
@@ -386,7 +271,7 @@ def _halve_steps(
     Several fits are taken along first, because a minimum may exist with coarse steps
     only. Return these fits, the best one with its final steps, and how far that one
     moved when its step was halved for the last time, in joint standard errors."""
-    most = _SURVIVORS_WITH_NETWORKS if setup.has_networks else _SURVIVORS
+    most = SURVIVORS_WITH_NETWORKS if setup.has_networks else SURVIVORS
     fits = keep_distinct(setup, fits, most)
     n = 2 * setup.steps(fits.theta)
     finer = refine_promising(setup, fits.theta, points, n)

@@ -14,7 +14,6 @@ the two stages of a fit:
   the directions in parameter space that the data determine there. A direction without
   influence on the residuals absorbs no noise, and must not cost a degree of freedom."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,7 +28,6 @@ from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
 from .._engine.engine import STEPS_PER_RECORD, Points
-from .._loss.losses import SumOfSquares
 from .._problem.delays import (
     AbstractConstantDelay,
     AbstractDistributedDelay,
@@ -42,7 +40,7 @@ from .._problem.network_weights import weights_of
 from .._problem.problem import Problem
 from .._util import wording
 from .levenberg_marquardt import Box
-from .noise_setup import likelihood_points, noise_count, without_noise
+from .misfit import AbstractMisfit
 from .normal_equations import LeastSquaresModel
 from .symmetries import NaturalUnits, joint_units, natural_units
 
@@ -93,17 +91,6 @@ def standard_errors(information: np.ndarray) -> np.ndarray:
     scaled = scale[:, None] * information * scale
     variances = np.diagonal(np.linalg.pinv(scaled, rcond=1e-13, hermitian=True))
     return np.sqrt(np.maximum(variances, 0.0)) * scale
-
-
-def residual_variance(loss: float, freedom: int, *, is_known: bool) -> float:
-    """Return the variance of the weighted residuals, which is the unit of chi-square.
-
-    It is one where the weights are already those of the noise (`is_known`), and where
-    there is no fit (the weighted sum of squares `loss` is not finite). Otherwise it is
-    estimated as `loss` over the degrees of freedom."""
-    if is_known or not math.isfinite(loss):
-        return 1.0
-    return max(loss / freedom, 1e-300)
 
 
 # How far a second difference may be from zero, relative to the values.
@@ -164,9 +151,9 @@ class FitSetup:
     frequencies of it; `is_given` [2, p] marks the lower and the upper bounds that the
     user gave. `workers` is the number of threads that fits run on.
 
-    In a study, `joint` says how the free values are made of those of the experiments;
-    the setups of these are its `parts`. If the problems are made of texts, `equations`
-    are these, one for each experiment."""
+    `joint` says how the free values are made of those of the experiments, of which a
+    single data set is one; the setups of these are its `parts`. If the problems are
+    made of texts, `equations` are these, one for each experiment."""
 
     model: LeastSquaresModel
     data: Records
@@ -178,29 +165,32 @@ class FitSetup:
     is_frequency: np.ndarray
     is_given: np.ndarray
     workers: int
-    joint: JointParameters | None = None
+    joint: JointParameters
     equations: tuple["Equation", ...] = ()
+
+    @property
+    def misfit(self) -> AbstractMisfit:
+        """What fits make small."""
+        return self.model.misfit
 
     # The experiments.
 
     @cached_property
     def parts(self) -> tuple["FitSetup", ...]:
         """The setup of each experiment of a study, or this one alone."""
-        if self.joint is None:
-            return (self,)
-        return tuple(self._part(e) for e in range(len(parts_of(self.data))))
+        count = len(self.joint.place)
+        return (self,) if count == 1 else tuple(map(self._part, range(count)))
 
     def _part(self, e: int) -> "FitSetup":
-        assert self.joint is not None
         place = self.joint.place[e]
 
         def local(array: np.ndarray, other: Any) -> np.ndarray:
             return np.where(place >= 0, array[..., place], other)
 
-        known = self.joint.known[e]
+        known, model = self.joint.known[e], self.model.experiments.part(self.model, e)
         return replace(
             self,
-            model=self.model.part(e),
+            model=model,
             data=parts_of(self.data)[e],
             lower=local(self.lower, known),
             upper=local(self.upper, known),
@@ -208,13 +198,13 @@ class FitSetup:
             is_history=local(self.is_history, False),
             is_frequency=local(self.is_frequency, False),
             is_given=local(self.is_given, True),
-            joint=None,
+            joint=JointParameters.alone(model.free),
             equations=self.equations[e : e + 1],
         )
 
     def local(self, theta: np.ndarray, e: int) -> np.ndarray:
         """Return the free values of experiment `e`, for rows of free values."""
-        return theta if self.joint is None else self.joint.local(theta, e)
+        return self.joint.local(theta, e)
 
     def problems(self, theta: np.ndarray) -> tuple[Problem, ...]:
         """Return the problem of each experiment, with the free values `theta`."""
@@ -230,7 +220,7 @@ class FitSetup:
         local = [
             part.model.free.indices_or_values(part.model.problem) for part in self.parts
         ]
-        if self.joint is None:
+        if len(local) == 1:
             return local[0]
         known: dict[str, int | float] = {
             name: j for j, name in enumerate(self.model.free.names)
@@ -243,15 +233,14 @@ class FitSetup:
     @cached_property
     def is_weight(self) -> np.ndarray:
         """Which free values are weights of networks."""
-        if self.joint is not None:
-            return self._joint_marks([part.is_weight for part in self.parts])
-        found = np.zeros(len(self.lower), bool)
-        found[weights_of(self.model.problem, self.model.free.names)] = True
-        return found
+        marks = []
+        for part in self.parts:
+            marks.append(np.zeros(len(part.lower), bool))
+            marks[-1][weights_of(part.model.problem, part.model.free.names)] = True
+        return self._marks(marks)
 
-    def _joint_marks(self, marks: Sequence[np.ndarray]) -> np.ndarray:
+    def _marks(self, marks: Sequence[np.ndarray]) -> np.ndarray:
         """Mark the joint values that are marked in any experiment."""
-        assert self.joint is not None
         found = np.zeros(len(self.lower), bool)
         for part, place in zip(marks, self.joint.place):
             found[place[part & (place >= 0)]] = True
@@ -266,10 +255,13 @@ class FitSetup:
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
         """Return all delays of each row of free values, learned or fixed, [rows, k]."""
-        if self.joint is not None:
-            each = enumerate(self.parts)
-            all_delays = [part.delays(self.local(theta, e)) for e, part in each]
-            return np.concatenate(all_delays, axis=1)
+        each = [
+            part._own_delays(self.local(theta, e)) for e, part in enumerate(self.parts)
+        ]
+        return np.concatenate(each, axis=1)
+
+    def _own_delays(self, theta: np.ndarray) -> np.ndarray:
+        """Return the delays of one experiment."""
         tau = self.model.learned.tau
         if not isinstance(tau, jax.Array):
             return np.asarray(_delays(self.model, jnp.asarray(theta)))
@@ -346,18 +338,12 @@ class FitSetup:
     def points(self, noise: np.ndarray | None = None) -> Points:
         """Return the data with their weights. Without standard deviations of the data
         these are the weights of the `noise` levels, one for each quantity, or one."""
-        if self.model.likelihood is not None:
-            return likelihood_points(self)
-        each = [SumOfSquares().prepare(part).points for part in parts_of(self.data)]
-        points = Points(*map(np.concatenate, zip(*each)))
-        if self.data.sd is not None or noise is None:
-            return points
-        return points._replace(weights=points.weights / noise**2)
+        return self.misfit.points(self, noise)
 
     @cached_property
     def exploring(self) -> "FitSetup":
         """The setup that a search explores with: by least squares."""
-        return self if self.model.likelihood is None else without_noise(self)
+        return self.misfit.explored(self)
 
     @property
     def count(self) -> int:
@@ -405,8 +391,11 @@ class FitSetup:
     def units(self) -> NaturalUnits | None:
         """The natural sizes of the free values; None without a smooth curve, if the
         delays are more than numbers, or with networks, which have their own units."""
-        if self.joint is not None:
-            return joint_units(self.joint, [part.units for part in self.parts])
+        return joint_units(self.joint, [part._own_units for part in self.parts])
+
+    @property
+    def _own_units(self) -> NaturalUnits | None:
+        """The same for one experiment."""
         curve, model = self.quantity_curve, self.model
         if curve is None or self.has_networks or is_general(model.problem.tau):
             return None
@@ -415,16 +404,12 @@ class FitSetup:
     @cached_property
     def natural_sizes(self) -> np.ndarray:
         """The natural size of each free value; 1 where nothing is known."""
-        if self.model.likelihood is not None:
-            sizes = self.exploring.natural_sizes
-            return np.concatenate([sizes, np.abs(self.guess[len(sizes) :])])
-        return np.ones(len(self.lower)) if self.units is None else self.units.typical
+        return self.misfit.natural_sizes(self)
 
     @cached_property
     def is_linear(self) -> np.ndarray:
         """Which free values are scales and offsets of what is observed."""
-        linear = [linear_values(part.model) for part in self.parts]
-        return linear[0] if self.joint is None else self._joint_marks(linear)
+        return self._marks([linear_values(part.model) for part in self.parts])
 
     # The noise.
 
@@ -440,18 +425,104 @@ class FitSetup:
         the noise is given, or (with networks) was estimated from effective degrees of
         freedom, or has a model. Otherwise the variance of the residuals is estimated
         from the sum of squares."""
-        given = self.data.sd, self.model.likelihood
-        return any(each is not None for each in given) or self.has_networks
+        return self.misfit.knows_variance(self) or self.has_networks
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom with every free parameter but weights as determined."""
-        free = int(np.sum(~self.is_weight)) - noise_count(self.model.free)
+        free = int(np.sum(~self.is_weight)) - self.model.free.noise_count
         return degrees_of_freedom(self.count, determined=free)
 
-    def residual_variance(self, loss: float) -> float:
-        """Return the variance of the weighted residuals, the unit of chi-square."""
-        return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
+    def residual_variance(self, loss: Any, freedom: Any = None) -> Any:
+        """Return the variance of the weighted residuals, the unit of chi-square.
+
+        It is one where the weights are already those of the noise, and where there is
+        no fit (the weighted sum of squares `loss` is not finite). Otherwise it is
+        estimated as `loss` over the degrees of `freedom`, by default those of the
+        search."""
+        freedom = self.freedom if freedom is None else freedom
+        is_one = self.weights_are_absolute | ~np.isfinite(loss)
+        return np.where(is_one, 1.0, np.maximum(loss / freedom, 1e-300))[()]
+
+    def noise_is_unknown(self, determined: int) -> bool:
+        """Whether nothing is known of the noise, which would have to be estimated from
+        no more values than there are `determined` directions."""
+        return not self.weights_are_absolute and self.count <= determined
+
+    def p_of_fall(self, fall: float, more: float, left: float, freedom: float) -> float:
+        """Return the p-value of a fall of S to what is `left`, with this number of
+        `more` parameters: by a chi-square test or, where the noise is not known, by an
+        F-test."""
+        from scipy.special import chdtrc, fdtrc
+
+        if self.weights_are_absolute:
+            return float(chdtrc(more, fall))
+        ratio = fall / more / max(left / freedom, 1e-300)
+        return float(fdtrc(more, freedom, ratio))
+
+    def final_noise(self, noise: np.ndarray, freedom: int) -> np.ndarray:
+        """Return the noise levels of a fit with other degrees of `freedom` than its
+        search had, if they are estimated from the residuals."""
+        absolute = self.weights_are_absolute
+        return noise if absolute else noise * np.sqrt(self.freedom / freedom)
+
+    def shown_loss(self, loss: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """Return the loss that a fit shows, from `squares` [..., k]: of one quantity
+        whose noise is not given the plain sum of squares."""
+        is_plain = not self.weights_are_absolute and squares.shape[-1] == 1
+        plain = squares[..., 0] if is_plain else loss
+        return np.where(np.isfinite(loss), plain, loss)
+
+    # The priors, and the number of parameters.
+
+    def prior_penalty(self, theta: np.ndarray) -> float:
+        """Compute what the priors add to the sum of squares."""
+        priors: Any = self.model.priors
+        if priors is None:
+            return 0.0
+        is_log = np.asarray(priors.log)
+        value = np.where(is_log, np.log(np.where(is_log, theta, 1.0)), theta)
+        return float(np.sum(priors.weight * (value - priors.mean) ** 2))
+
+    def effective_weights(self, information: np.ndarray) -> float:
+        """Count the weights of networks that the data determine."""
+        if not self.has_networks:
+            return 0.0
+        priors = self.model.priors
+        assert priors is not None
+        return effective_count(information, priors.weight, self.is_weight)
+
+    def effective_dimension(self, information: np.ndarray) -> float:
+        """Count the parameters that the data determine."""
+        (variances, count), priors = _variances(information), self.model.priors
+        if priors is None:
+            return float(count)
+        return float(count - np.sum(variances * np.where(priors.log, 0, priors.weight)))
+
+    def free_count(self, information: np.ndarray) -> float:
+        """Count the free parameters, those with a prior by the share that the prior
+        does not determine, and unlike `effective_dimension` also what the data do not
+        determine."""
+        p, priors = len(self.lower), self.model.priors
+        if priors is None:
+            return float(p)
+        has_prior = np.asarray(priors.weight) != 0
+        shares = np.where(has_prior, _variances(information)[0] * priors.weight, 0.0)
+        return float(p - np.sum(shares))
+
+
+# Directions of the scaled information matrix below this are not determined at all.
+_ZERO_EIGENVALUE = 1e-10
+
+
+def _variances(information: np.ndarray) -> tuple[np.ndarray, int]:
+    """Compute the variances of the parameters from the matrix of the normal equations,
+    over the determined directions; return also how many these are."""
+    norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
+    values, vectors = np.linalg.eigh(information / norms[:, None] / norms)
+    kept = values > _ZERO_EIGENVALUE
+    variances = np.sum(vectors[:, kept] ** 2 / values[kept], axis=1) / norms**2
+    return variances, kept.sum()
 
 
 @eqx.filter_jit

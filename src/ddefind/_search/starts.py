@@ -16,7 +16,6 @@
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from .._data.smoothing import Curve, spread
@@ -246,9 +245,7 @@ def _targets(setup: FitSetup, theta: np.ndarray, noise: np.ndarray) -> MatchingT
         targets.append(
             matching_targets(part.curve, part.data.T, delays, noise, precision)
         )
-    if setup.joint is None:
-        return targets[0]
-    return jax.tree.map(lambda *arrays: np.stack(arrays, axis=1), *targets)
+    return setup.model.experiments.joined(targets, axis=1)
 
 
 def match_starts(
@@ -396,9 +393,7 @@ def guided_fits(
         make_guide(curve, T, measured, gain * rate)
         for (curve, T, measured), rate in zip(curves, rates)
     ]
-    guide = guides[0]
-    if setup.joint is not None:
-        guide = jax.tree.map(lambda *arrays: np.stack(arrays), *guides)
+    guide = setup.model.experiments.joined(guides, axis=0)
     guided = replace(setup, model=replace(setup.model, guide=guide))
     n, rate = setup.coarse_steps(theta), _STEPS_PER_RESPONSE * gain * max(rates)
     n = setup.model.engine.steps_at_rate(n, rate, setup.data.T)

@@ -291,7 +291,8 @@ class _Solve(torch.autograd.Function):
         t = _array(times)
         order = np.argsort(t, kind="stable")
         if max_step is None and isinstance(tau, torch.Tensor):
-            solve, grid = _solve_on_grid, _grid(t.max(), n, delays[0])
+            grid: Any = _grid(t.max(), n, delays[0])
+            solve: Any = _solve_on_grid
         else:
             points = breaking_points(len(delays), (), False, plan.solver.order)
             T = max(float(t.max()), _SHORTEST)

@@ -51,6 +51,7 @@ def kernel_nodes(kernel: AbstractKernel, t: jax.Array) -> KernelNodes:
     delays, weights = part(low, split, kernel.nodes[0])
     history_delays, history_weights = part(split, high, kernel.nodes[1])
     total = jnp.sum(weights) + jnp.sum(history_weights)
+    total = jnp.where(kernel.is_impossible, jnp.nan, total)
     return KernelNodes(delays, weights / total, history_delays, history_weights / total)
 
 

@@ -143,8 +143,7 @@ class ExtendedEquation(eqx.Module):
     @property
     def has_switches(self) -> bool:
         """Whether the right-hand side or the history jumps at certain times."""
-        moving = jax.eval_shape(lambda: self.problem.moving_times)
-        return moving.shape[0] > 0 or bool(self.problem.known_times)
+        return self.problem.has_switches
 
     @property
     def dimension(self) -> int:

@@ -51,7 +51,6 @@ from ..._problem.delays import delay_count, delay_values
 from ..._problem.general_delays import carrying_delays
 from ..._problem.problem import Problem
 from ..._util.arrays import read, write
-from ..engine import moving_count
 from ..runge_kutta import AbstractSolver
 
 # The table of a family without known times: its only time is zero.
@@ -462,7 +461,7 @@ def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
         )
         for n, each in enumerate(tables)
     ]
-    count, added = moving_count(problem), {each.mover for each in tables}
+    count, added = problem.moving_count, {each.mover for each in tables}
     moving = [Origin(1, mover=j) for j in range(count) if j not in added]
     # Without known times there are no reads of inputs alone.
     carrying = carrying_delays(problem) if known else None
