@@ -42,7 +42,6 @@ from .._util.machine import one_blas_thread
 from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
 from . import printed_table
-from .cautions import cautions
 from .printed_table import limits
 from .result import AbstractFit
 from .saved_fit import estimate_content
@@ -596,7 +595,7 @@ class Estimate(AbstractFit):
         """Return the warnings that follow from the assessment of a whole fit."""
         if self.assessment is None or self.is_part:
             return []
-        return cautions(self, self.assessment)
+        return printed_table.cautions(self, self.assessment)
 
     def file_content(self) -> dict[str, Any]:
         self._check_whole("`save`")
