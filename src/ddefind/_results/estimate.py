@@ -17,11 +17,10 @@ from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
 from .._inference.explained import Explained
-from .._inference.follow_profile import FoundEnds
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, read_times
-from .._inference.profile import Profile
+from .._inference.profile import FoundEnds, Profile
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._inference.system import UNDISTURBED, AbstractSystem
