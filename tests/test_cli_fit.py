@@ -11,7 +11,7 @@ import pytest
 import ddefind as dd
 import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
-import ddefind._results.estimate
+import ddefind._inference.system
 from ddefind._search.search import search
 from support.command import TEXT, VALUES, refused, rows, run
 from support.fits import load_estimate
@@ -318,7 +318,7 @@ def test_interrupted_with_nothing_found(monkeypatch, capsys, here):
 
 
 def test_interrupted_on_the_way_to_the_intervals(monkeypatch, capsys, here):
-    monkeypatch.setattr(ddefind._results.estimate, "assess_best", interrupt)
+    monkeypatch.setattr(ddefind._inference.system, "assess_best", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     shown = capsys.readouterr()
     assert "std. error" in shown.out and "intervals" in shown.out

@@ -242,7 +242,7 @@ def test_a_quantity_that_is_not_measured_has_no_residuals(fit):
         data=lacking,
         experiments={},
         time_zero=0.0,
-        process=True,
+        system=SimpleNamespace(curve=lambda fit, t: fit.predict(t).mean),
         level=0.95,
         predict=lambda t, level=0.95: dataclasses.replace(said, t=t),
         residuals=np.zeros_like(lacking.x),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._inference import follow_profile as profile_likelihood
+from ddefind._inference import profile as profile_likelihood
 from ddefind._inference.profile_intervals import profiles
 from ddefind._search.batches import refine
 from ddefind.paper import EXPERIMENTS

@@ -2,10 +2,9 @@
 
 - `covariance.py`: standard errors and the delta method. Begin here.
 - `profile_intervals.py`: confidence intervals over all minima that fit the data. They
-  rest on `follow_profile.py` and `profile.py`; `evidence_intervals.py` serves fits
-  with networks.
-- `identifiability.py`: the verdict on each parameter; `combinations.py` and
-  `formulas.py` find combinations that are determined where their parts are not.
+  rest on `profile.py`; `evidence_intervals.py` serves fits with networks.
+- `identifiability.py`: the verdict on each parameter, and combinations that are
+  determined where their parts are not, for which `formulas.py` finds formulas.
 - `residual_tests.py` and `explained.py` judge the model.
 - `assessment.py` computes all that is printed with a fit.
 - `system.py`: a fit has a system that follows its equation, or one that is itself

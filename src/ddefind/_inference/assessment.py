@@ -16,7 +16,6 @@ from .._problem.network_weights import named_indices, networks_of
 from .._search import levenberg_marquardt
 from .._search.batches import SearchResult, observed_at_data
 from .._search.other_history import moved_to
-from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
 from .evidence_intervals import (
     most_probable,
@@ -26,9 +25,15 @@ from .evidence_intervals import (
     tied_networks,
 )
 from .explained import Explained, OtherHistory, explained, other_history
-from .follow_profile import FoundEnds
-from .identifiability import NOT_JUDGED, Verdict, verdicts, weaken_by_network
-from .profile import Profile, unknown_profile
+from .identifiability import (
+    NOT_JUDGED,
+    Combination,
+    Verdict,
+    determined_combinations,
+    verdicts,
+    weaken_by_network,
+)
+from .profile import FoundEnds, Profile, unknown_profile
 from .profile_intervals import (
     Exchange,
     Tie,

@@ -26,8 +26,7 @@ from .._search.batches import TIED_NETWORKS, SearchResult, refine
 from .._search.levenberg_marquardt import PROBABLE
 from .._search.setup import standard_errors
 from .covariance import Uncertainty
-from .follow_profile import FoundEnds
-from .profile import Profile, unknown_profile
+from .profile import FoundEnds, Profile, unknown_profile
 from .profile_intervals import Tie
 
 # Laplace's approximation is used up to this share of the estimate.

@@ -27,8 +27,7 @@ from .._search.same_minimum import (
 from .._search.setup import FitSetup
 from .._util.shown import listed
 from .covariance import Uncertainty
-from .follow_profile import FoundEnds, follow_profiles
-from .profile import Optimum, Profile, unknown_profile
+from .profile import FoundEnds, Optimum, Profile, follow_profiles, unknown_profile
 
 # The largest number of pairs that are exchanged together with the delays, and the
 # largest number of exchanges that are tried.

@@ -32,11 +32,10 @@ from .assessment import (
     test_residuals,
 )
 from .covariance import Uncertainty, quantile
-from .follow_profile import FoundEnds
 from .identifiability import verdicts
 from .learned_function import Trajectory
 from .predict import Prediction, predict
-from .profile import Profile
+from .profile import FoundEnds, Profile
 from .profile_intervals import distinct_minima, profiles
 from .residual_tests import ResidualTest, run_tests
 

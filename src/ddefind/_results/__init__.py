@@ -3,8 +3,7 @@
 `result.py` holds what every fit has, its page, and the result of gradient descent;
 `estimate.py` the least-squares fit; `batch.py` many fits. `status.py` says how a fit
 ended, and `network_functions.py` what its networks have learned. `printed_table.py`
-prints an estimate, with the warnings of `cautions.py`, and `compare.py` compares
-several.
+prints an estimate, with its warnings, and `compare.py` compares several.
 
 `saved_file.py` is the format of files, with the kinds of fields; `saved_fit.py`
 describes every field of a fit, by which it is written and read, and `saved_problem.py`

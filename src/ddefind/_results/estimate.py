@@ -17,11 +17,10 @@ from .._inference.bootstrap import Bootstrap, Kind, bootstrap
 from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
 from .._inference.explained import Explained
-from .._inference.follow_profile import FoundEnds
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, read_times
-from .._inference.profile import Profile
+from .._inference.profile import FoundEnds, Profile
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._inference.system import UNDISTURBED, AbstractSystem
@@ -42,7 +41,6 @@ from .._util.machine import one_blas_thread
 from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
 from . import printed_table
-from .cautions import cautions
 from .printed_table import limits
 from .result import AbstractFit
 from .saved_fit import estimate_content
@@ -596,7 +594,7 @@ class Estimate(AbstractFit):
         """Return the warnings that follow from the assessment of a whole fit."""
         if self.assessment is None or self.is_part:
             return []
-        return cautions(self, self.assessment)
+        return printed_table.cautions(self, self.assessment)
 
     def file_content(self) -> dict[str, Any]:
         self._check_whole("`save`")
