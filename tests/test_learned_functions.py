@@ -171,9 +171,8 @@ def test_a_level_that_only_the_prior_determines(seen, is_told):
         covariance_factor=np.linalg.cholesky(np.linalg.inv(information)),
         residual_variance=1.0,
         setup=SimpleNamespace(model=SimpleNamespace(priors=PRIORS)),
-        study=None,
-        place=None,
     )
+    uncertainty.whole, uncertainty.for_whole = uncertainty, lambda gradient: gradient
     shares = WeightShares(uncertainty, np.array([0]))
     assert (_prior_share(np.ones((1, 1)), shares) < 0.01) == is_told
 

@@ -67,10 +67,13 @@ class AbstractConstantDelay(AbstractDelay):
 
 
 class AbstractDistributedDelay(AbstractDelay):
-    """A delay with a kernel of the class `kernel`, see `kernels.py`, whose two numbers
-    are parameters or computed from them."""
+    """A delay with a kernel, see `kernels.py`, whose two numbers are parameters or
+    computed from them."""
 
-    kernel: eqx.AbstractVar[Any]
+    @property
+    @abc.abstractmethod
+    def kernel(self) -> Any:
+        """The class of the kernel."""
 
     @abc.abstractmethod
     def __call__(self) -> Any:

@@ -5,10 +5,10 @@
 ended, and `network_functions.py` what its networks have learned. `printed_table.py`
 prints an estimate, with its warnings, and `compare.py` compares several.
 
-`saved_file.py` is the format of files, with the kinds of fields; `saved_fit.py`
-describes every field of a fit, by which it is written and read, and `saved_problem.py`
-describes a problem in words. `load.py` reads fits. Begin with `estimate.py`, or with
-`saved_fit.py` for the files.
+`saved_file.py` writes and reads files, `saved_fields.py` has the kinds of fields.
+`saved_fit.py` describes every field of a fit, by which it is written and read, and
+`saved_problem.py` describes a problem in words. `load.py` reads fits. Begin with
+`estimate.py`, or with `saved_fit.py` for the files.
 
 May import: `_util`, `noise`, `_data`, `_problem`, `models`, `_equation`, `_engine`,
 `plots`, `_search`, `_shooting`, `_inference`, `_report`.

@@ -44,7 +44,7 @@ from .._shooting.process_noise import ProcessNoise
 from .._util.errors import ResultError
 from .._util.files import nonfinite_as_words
 from .._util.machine import cores
-from .saved_file import (
+from .saved_fields import (
     AbstractPlain,
     Array,
     ByType,

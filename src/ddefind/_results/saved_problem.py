@@ -33,7 +33,7 @@ from .._util.arrays import is_parameter
 from .._util.errors import ResultError
 from ..noise._gaussian import Given
 from ..noise._read_noise import WORDS
-from .saved_file import (
+from .saved_fields import (
     Array,
     ByType,
     Entries,
