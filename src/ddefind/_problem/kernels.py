@@ -109,8 +109,10 @@ class AbstractKernel(AbstractDistributedDelay, AbstractTerm):
     @classmethod
     def of(cls, numbers: Any) -> Self:
         """Return the kernel with two numbers, even if these are impossible."""
-        make: Any = cls
-        return jax.tree.unflatten(jax.tree.structure(make(np.nan, np.nan)), [*numbers])
+        kernel = object.__new__(cls)
+        for name, number in zip(cls.numbers, numbers):
+            object.__setattr__(kernel, name, number)
+        return kernel
 
     def describe(self):
         values = [f"{name} = {float(getattr(self, name)):g}" for name in self.numbers]
