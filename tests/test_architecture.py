@@ -19,13 +19,11 @@ HEAVY = ("matplotlib", "scipy.interpolate", "scipy.stats", "torch", "rich", "opt
 HEAVY += ("pandas", "numpyro", "arviz")
 # What was reached. A limit may fall; it rises only for a reason that was measured and
 # is said in the commit.
-MOST_FILES, LONGEST_CHAIN = 259, 25
-MOST_PASSED = {"read_csv": 7, "fit": 67, "fit --out": 112}
+MOST_FILES, LONGEST_CHAIN = 234, 25
+MOST_PASSED = {"read_csv": 7, "fit": 62, "fit --out": 102}
 # The folders that use the package, and how many names they import that are not public.
-SATELLITES, MOST_PRIVATE_NAMES = (
-    ("_cli", "_discovery", "_sweeps", "paper", "torch"),
-    110,
-)
+SATELLITES = "_cli", "_discovery", "_sweeps", "paper", "torch"
+MOST_PRIVATE_NAMES = 110
 PARTS = parts()
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -44,12 +42,9 @@ def test_folders_import_what_they_say_and_no_more(name):
 
 
 def test_files_import_in_one_direction():
-    """A circle of files is a `CycleError`."""
+    """A circle of files is a `CycleError`. There are not more of them."""
     graph = {module_name(file): imported_modules(file) for file in FILES}
     assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
-
-
-def test_there_are_not_more_files():
     assert len(FILES) <= MOST_FILES
 
 
@@ -242,11 +237,8 @@ def test_importing_the_package_decides_the_precision(before):
 # would tell them apart; and what only their folder asks of them.
 OWNERS = {"Squares": "_search", "Likelihood": "_search", "OneExperiment": "_search"}
 OWNERS |= {"Experiments": "_search", "Undisturbed": "_inference", "StudyData": "_data"}
-OWNERS |= {
-    "Disturbed": "_inference",
-    "ProcessNoise": "_shooting",
-    "Given": "noise _search",
-}
+OWNERS |= {"Disturbed": "_inference", "ProcessNoise": "_shooting"}
+OWNERS |= {"Given": "noise _search"}
 TELLING = {"likelihood", "process", "joint", "study"}
 OWN_MATTER = {"is_robust": "_search", "stores_rows": "_search"}
 OWN_MATTER |= {"weights_are_absolute": "_search"}

@@ -18,12 +18,11 @@ API = sorted((ROOT / "docs" / "reference" / "api").glob("*.md"))
 
 
 def is_first_name(name, thing):
-    """Whether a class has another name now, which pages use."""
     return inspect.isclass(thing) and thing.__name__ != name
 
 
 def public_names():
-    """All public functions and classes, as pages name them."""
+    """All public functions and classes, by the names that pages use."""
     for name in dir(dd):
         thing = getattr(dd, name)
         if name.startswith("_") or is_first_name(name, thing):
@@ -34,10 +33,8 @@ def public_names():
         for inner in getattr(thing, "__all__", vars(thing)):
             value = getattr(thing, inner)
             is_ours = getattr(value, "__module__", "").startswith(thing.__name__)
-            is_tool = inner.startswith("_") or (
-                name == "plots" and inner[:5] != "plot_"
-            )
-            is_tool |= is_first_name(inner, value)
+            is_tool = inner.startswith("_") or is_first_name(inner, value)
+            is_tool |= name == "plots" and inner[:5] != "plot_"
             if callable(value) and is_ours and not is_tool:
                 yield f"{name}.{inner}"
 

@@ -69,11 +69,7 @@ def engine_for(
 
 
 def _mesh_engine(
-    problem: Problem,
-    solver: Any,
-    T: Any,
-    overlaps: bool,
-    max_step: float | None = None,
+    problem: Problem, solver: Any, T: Any, overlaps: bool, max_step: float | None = None
 ) -> MeshEngine:
     points = points_of(problem, solver)
     return MeshEngine(solver, points, np.asarray(T), overlaps, max_step)
@@ -110,11 +106,7 @@ def saved_solver(name: str, tolerances: Mapping[str, Any] | None) -> AbstractInt
 
 
 def saved_engine(
-    problem: Problem,
-    solver: AbstractIntegrator,
-    T: float,
-    shortest: float,
-    mesh: bool,
+    problem: Problem, solver: AbstractIntegrator, T: float, shortest: float, mesh: bool
 ) -> AbstractEngine:
     """Return the engine of a saved fit, with what its file tells of it. Where that is
     impossible, an error names the entry of the file."""

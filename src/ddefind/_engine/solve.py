@@ -21,13 +21,7 @@ from .choose import (
 )
 from .mesh.mesh import StepsError
 from .runge_kutta import AbstractIntegrator
-from .solution import (
-    DosedDensePath,
-    Solution,
-    check_problem,
-    check_steps,
-    check_time,
-)
+from .solution import DosedDensePath, Solution, check_problem, check_steps, check_time
 
 
 def solve(

@@ -254,10 +254,7 @@ def _title(label: str, name: str) -> str:
 
 
 def data_series(
-    data: Data,
-    index: int,
-    most: int,
-    span: tuple[float, float] = (-np.inf, np.inf),
+    data: Data, index: int, most: int, span: tuple[float, float] = (-np.inf, np.inf)
 ) -> tuple[list[Series], str]:
     """Describe measured values and those below a limit, with a note if some are left
     out."""

@@ -33,12 +33,7 @@ from .read_tasks import (
     study_task,
     whole_model,
 )
-from .request import (
-    FitKeywords,
-    FitOptions,
-    LeastSquaresKeywords,
-    read_options,
-)
+from .request import FitKeywords, FitOptions, LeastSquaresKeywords, read_options
 from .sweep import LeastSquaresSweepKeywords, SweepFitKeywords, SweepOptions, fit_sweep
 
 # Above this number of parameters the normal equations cost more than they save.
@@ -267,9 +262,7 @@ def continue_from(
     fit: Estimate, data: Sequence[Data], **options: Unpack[LeastSquaresKeywords]
 ) -> FitBatch[Estimate]: ...
 def continue_from(
-    fit: Estimate,
-    data: Data | Sequence[Data],
-    **options: Unpack[LeastSquaresKeywords],
+    fit: Estimate, data: Data | Sequence[Data], **options: Unpack[LeastSquaresKeywords]
 ) -> Any:
     """Predict a new record from its beginning: the history is fitted to it, and all
     that was learned before, such as rates, delays and networks, is held.

@@ -236,9 +236,7 @@ OPTIONS = (
         values=("least-squares", "multiple-shooting"),
     ),
     Option(
-        setting="starts",
-        kind="count",
-        help="How many starts are tried.  [default: 32]",
+        setting="starts", kind="count", help="How many starts are tried.  [default: 32]"
     ),
     Option(
         keyword="solver",

@@ -101,10 +101,7 @@ class LeastSquares(AbstractMethod):
         """Fit from many starts, with intervals unless they are left out."""
         wants_intervals = options.intervals is not False
         phases = (*PHASES, INTERVALS) if wants_intervals else PHASES
-        with (
-            Reporter(options.progress, len(phases), 1) as reporter,
-            one_blas_thread(),
-        ):
+        with Reporter(options.progress, len(phases), 1) as reporter, one_blas_thread():
 
             def report(setup: FitSetup, phase: str, fits: RefinedFits) -> None:
                 looks = phase in (FIRST_LOOK, SECOND_LOOK)

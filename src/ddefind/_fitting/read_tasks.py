@@ -12,12 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._data.data import Data, DataStack
-from .._data.study_data import (
-    Experiment,
-    Records,
-    StudyData,
-    parts_of,
-)
+from .._data.study_data import Experiment, Records, StudyData, parts_of
 from .._equation.equation import Equation
 from .._equation.history_kinds import CHOSEN_BY_FIT, blank_history
 from .._equation.problem_text import equation_of

@@ -72,10 +72,7 @@ class FitChunk:
         problems = tasks.problems or [self.problem]
         problems = problems[:1] if len(distinct(problems)) == 1 else problems
         whole = replace(
-            tasks,
-            problems=problems,
-            equation=self.equation,
-            parameters=self.parameters,
+            tasks, problems=problems, equation=self.equation, parameters=self.parameters
         )
         try:
             batch = self.method.fit_many(whole, self.options)

@@ -55,10 +55,7 @@ _PLACES = 2000
 
 
 def network_profiles(
-    uncertainty: Uncertainty,
-    level: float,
-    found: FoundEnds | None,
-    ties: Sequence[Tie],
+    uncertainty: Uncertainty, level: float, found: FoundEnds | None, ties: Sequence[Tie]
 ) -> list[Profile]:
     """Compute the profiles of a fit with networks, over all its `ties`. Those of single
     weights, which mean nothing, stay unknown."""

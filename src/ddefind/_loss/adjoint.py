@@ -281,9 +281,7 @@ def _gradients(
         now = piece(k, 0.5 * width / h)[0]
         early = k < grid.n
         past, past_slope = jax.jvp(
-            lambda t: system.history(params.history, t),
-            (t - tau,),
-            (jnp.ones_like(t),),
+            lambda t: system.history(params.history, t), (t - tau,), (jnp.ones_like(t),)
         )
         y, y_slope = piece(jnp.maximum(k - grid.n, 0), 0.5 * width / h)
         y, y_slope = jnp.where(early, past, y), jnp.where(early, past_slope, y_slope)

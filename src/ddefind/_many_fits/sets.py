@@ -21,9 +21,7 @@ from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
 from .._programs.program import Runner
 from .._search.bounds import delays_to_try
-from .._search.setup import (
-    FitSetup,
-)
+from .._search.setup import FitSetup
 from .._search.symmetries import unit_exponents
 
 # The number of intervals in the table of a curve, and of times for its sizes.

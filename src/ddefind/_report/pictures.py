@@ -255,11 +255,7 @@ class _Renderer(RendererBase):
         self._texts.append(f"<text {place}{anchor}{more}>{escape(s)}</text>")
 
     def _add(
-        self,
-        gc: GraphicsContextBase,
-        path: str,
-        face: Any,
-        dot: float | None = None,
+        self, gc: GraphicsContextBase, path: str, face: Any, dot: float | None = None
     ) -> None:
         """Add a line, dots of the size `dot`, or an area of the colour `face`."""
         width = dot or gc.get_linewidth()

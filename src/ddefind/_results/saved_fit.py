@@ -33,11 +33,7 @@ from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
 from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.levenberg_marquardt import Priors
-from .._search.make_setup import (
-    choose_misfit,
-    joined_setup,
-    shortest_delay,
-)
+from .._search.make_setup import choose_misfit, joined_setup, shortest_delay
 from .._search.normal_equations import LeastSquaresModel
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise

@@ -29,13 +29,7 @@ from .._engine.engine import Points
 from .._loss.losses import SumOfSquares
 from .._util import wording
 from .._util.arrays import read, write
-from .batches import (
-    SURVIVORS_WITH_NETWORKS,
-    RefinedFits,
-    keep_distinct,
-    refine,
-    score,
-)
+from .batches import SURVIVORS_WITH_NETWORKS, RefinedFits, keep_distinct, refine, score
 from .levenberg_marquardt import (
     Convergence,
     NormalEquations,

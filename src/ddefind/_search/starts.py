@@ -23,13 +23,7 @@ from .._data.study_data import each_part, longest_part
 from .._engine.engine import Points
 from .._engine.solve import solve
 from .._util import wording
-from .batches import (
-    RefinedFits,
-    map_in_blocks,
-    refine,
-    score,
-    slow_frequency_limit,
-)
+from .batches import RefinedFits, map_in_blocks, refine, score, slow_frequency_limit
 from .bounds import delays_to_try, usual_delays
 from .gradient_matching import MatchingTarget, match_block, matching_targets
 from .guide import make_guide

@@ -208,13 +208,7 @@ def evaluate(
         rows.append(row)
         columns.append(np.pad(np.diag(slope), ((0, 0), (width - len(theta), 0))))
     return JointFit(
-        problem,
-        noise,
-        x,
-        theta,
-        linear,
-        np.concatenate(rows),
-        np.concatenate(columns),
+        problem, noise, x, theta, linear, np.concatenate(rows), np.concatenate(columns)
     )
 
 

@@ -138,9 +138,7 @@ def passed_entries(points: MetPoints, b: Any, time: Any, snap: Any) -> jax.Array
         jnp.asarray(b),
     )
     return lax.while_loop(
-        lambda b: (b > 0) & (entry(table, b - 1)[0] > time + snap),
-        lambda b: b - 1,
-        b,
+        lambda b: (b > 0) & (entry(table, b - 1)[0] > time + snap), lambda b: b - 1, b
     )
 
 

@@ -27,14 +27,7 @@ from jax import lax
 from ..._util.arrays import read, write
 from ..aligned.march import MOST_PASSES, largest_change, take_step
 from ..aligned.path import AbstractRowTimes, add_two, hermite_at, pull_hermite, read_two
-from .march import (
-    Cursor,
-    MarchInputs,
-    MeshPast,
-    MeshSystem,
-    march_mesh,
-    stage_time,
-)
+from .march import Cursor, MarchInputs, MeshPast, MeshSystem, march_mesh, stage_time
 from .mesh import side_offset
 
 
