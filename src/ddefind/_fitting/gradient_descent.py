@@ -57,7 +57,7 @@ def descend(
     gradient = Discrete() if options.gradient is None else options.gradient
     solver = check_inputs(
         tasks.problems[0], first, options.loss, gradient, options.solver
-    )
+    ).solver
     for problem in distinct(tasks.problems[1:]):
         check_inputs(problem, first, options.loss, gradient, solver)
     tasks.check_data()

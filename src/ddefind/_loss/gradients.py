@@ -184,40 +184,27 @@ def value_and_grad(
     >>> print(loss.round(6), gradient.rhs.theta_1.round(6), gradient.history.b.round(6))
     0.25 0.5 [0.5]
     """
-    chosen = check_inputs(problem, data, loss, gradient, solver)
     n = check_steps(steps_per_delay)
     if max_step is not None:
         max_step = check_time(max_step, "max_step")
-    plain = without_doses(problem)
-    engine = engine_for(plain, chosen, data.T, max_step)
-    check_route(engine, plain, loss, gradient)
-    grid, target = engine.grid(plain, data.T, n), loss.prepare(data)
+    engine = check_inputs(problem, data, loss, gradient, solver, max_step)
+    grid = engine.grid(without_doses(problem), data.T, n)
+    target = loss.prepare(data)
     return loss_with_room(problem, target, data.T, loss, gradient, engine, grid)
 
 
-def check_route(
-    engine: AbstractEngine,
-    problem: Problem,
-    loss: AbstractLoss,
-    gradient: AbstractGradient,
-) -> None:
-    """Refuse a loss or a route that needs a grid aligned with one delay, if the engine
-    has another."""
-    refusal = engine.refusal(problem, type(gradient).__name__)
-    if refusal and getattr(loss, "nodes", None) == "solver":
-        raise ValueError(
-            '`Integral(nodes="solver")` is for one constant delay without switches, '
-            "solved with fixed steps. Give a number of `nodes`, or none."
-        )
-    if refusal and gradient.is_formula:
-        raise ValueError(refusal)
-
-
 def check_inputs(
-    problem: Any, data: Any, loss: Any, gradient: Any, solver: Any
-) -> AbstractIntegrator:
-    """Check all arguments of a loss and its gradient. Return the solver, which "auto"
-    leaves open."""
+    problem: Any,
+    data: Any,
+    loss: Any,
+    gradient: Any,
+    solver: Any,
+    max_step: float | None = None,
+) -> AbstractEngine:
+    """Check all arguments of a loss and its gradient. Return the engine for them.
+
+    A loss or a route that needs a grid aligned with one delay is refused if the engine
+    has another."""
     check_problem_and_data(problem, data)
     check_inputs_known(problem, data.T)
     check_dose_times(problem.doses, data.T)
@@ -225,8 +212,16 @@ def check_inputs(
     check_instance("gradient", gradient, AbstractGradient, "Discrete()")
     check_any_solver(solver)
     chosen, plain = default_solver(problem, solver), without_doses(problem)
-    check_route(engine_for(plain, chosen, data.T), plain, loss, gradient)
-    return chosen
+    engine = engine_for(plain, chosen, data.T, max_step)
+    refusal = engine.refusal(plain, type(gradient).__name__)
+    if refusal and getattr(loss, "nodes", None) == "solver":
+        raise ValueError(
+            '`Integral(nodes="solver")` is for one constant delay without switches, '
+            "solved with fixed steps. Give a number of `nodes`, or none."
+        )
+    if refusal and gradient.is_formula:
+        raise ValueError(refusal)
+    return engine
 
 
 def check_loss(loss: Any) -> None:
